@@ -1,0 +1,158 @@
+"""The world database: sealed templates, clones of them, and what may be asked of each.
+
+Three views of one clone, each a different object:
+
+- `WorldDatabase.transaction` is for tools: one transaction per call, through the tool role.
+- `WorldDatabase.query` is for the agent's own SQL: read only, one statement, capped.
+- `FrozenDatabase` is for verifiers and lagging replicas: an immutable copy.
+
+Ids and times are the world's: `allocate_id` gives ids that a rollback takes back, and times come from the world's clock.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sqlalchemy import MetaData
+from sqlalchemy.orm import Session
+
+from wardian.sandbox.fingerprint import Fingerprint
+
+Scalar: TypeAlias = None | bool | int | str
+"""What a cell of a canonical row may be. Money is integer minor units; instants are fixed-width UTC text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSource:
+    """The named inputs of a template. Its key hashes all of them and the engine's version."""
+
+    name: str
+    metadata: MetaData
+    seed_rows: Callable[[Session, int], None]
+    """Fills the start state; gets a session and `seed`. Its source text is part of the key."""
+    seed: int = 0
+    parameters: tuple[tuple[str, Scalar], ...] = ()
+    builder_modules: tuple[str, ...] = ()
+    """Modules whose source is part of the key beside that of `seed_rows`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The answer to a statement of the agent."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Scalar | float, ...], ...]
+    truncated: bool = False
+    """More rows or bytes were there than the caps allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """One row that differs. `before is None`: added; `after is None`: removed."""
+
+    table: str
+    key: tuple[Scalar, ...]
+    before: Mapping[str, Scalar] | None
+    after: Mapping[str, Scalar] | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    time_s: float = 2.0
+    rows: int = 500
+    bytes: int = 256 * 1024
+
+
+class FrozenDatabase(ABC):
+    """An immutable copy of a world database at one moment."""
+
+    @abstractmethod
+    def session(self) -> AbstractContextManager[Session]:
+        """A read-only ORM session; any write raises."""
+
+    @abstractmethod
+    def fingerprint(self) -> Fingerprint:
+        """Canonical: one leaf per table."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the memory back. Idempotent."""
+
+
+class WorldDatabase(ABC):
+    """One episode's clone."""
+
+    template_key: str
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Session]:
+        """One call's transaction: committed on a clean exit, rolled back whole on any exception. Not nested.
+
+        Raises:
+            DatabaseProblem: a value or statement was refused.
+        """
+
+    @abstractmethod
+    def allocate_id(self, session: Session, table: str) -> int:
+        """The next id of `table`, inside the running transaction: a rollback takes it back."""
+
+    @abstractmethod
+    def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:
+        """Run one read-only statement of the agent's.
+
+        Raises:
+            DatabaseProblem: with its kind; the database is usable after and unchanged.
+        """
+
+    @abstractmethod
+    def fingerprint(self) -> Fingerprint:
+        """Canonical, kept incrementally: one leaf per table; costs next to nothing."""
+
+    @abstractmethod
+    def recompute(self) -> Fingerprint:
+        """The same by reading every row; must equal `fingerprint()`."""
+
+    @abstractmethod
+    def freeze(self) -> FrozenDatabase:
+        """An immutable copy of this moment."""
+
+    @abstractmethod
+    def changes_since_start(self) -> tuple[RowChange, ...]:
+        """All rows that differ from the template, by table and key."""
+
+    @abstractmethod
+    def take_changes(self) -> tuple[RowChange, ...]:
+        """Rows changed since the last `take_changes` (net effect), by table and key: the diff of a step."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the clone back. Idempotent."""
+
+
+class Template(ABC):
+    """A sealed start state."""
+
+    key: str
+    """Content address: hash of all named inputs."""
+    fingerprint: Fingerprint
+    """Canonical fingerprint that every clone must have."""
+    size_bytes: int
+
+    @abstractmethod
+    def clone(self) -> WorldDatabase:
+        """A new, independent clone.
+
+        Raises:
+            TemplateBroken: the template on disk is not what was sealed.
+        """
+
+
+def differences(found: Sequence[RowChange], limit: int = 5) -> tuple[str, ...]:
+    """Readable lines for the first `limit` changed rows."""
+    lines = []
+    for change in found[:limit]:
+        what = "added" if change.before is None else "removed" if change.after is None else "changed"
+        lines.append(f"{change.table}{list(change.key)}: {what}: {change.before} -> {change.after}")
+    return tuple(lines)

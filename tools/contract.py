@@ -1,0 +1,190 @@
+"""What a tool is: one declaration from which schemas, validation, fault points and documentation all come.
+
+A handler gets a `ToolContext` and validated arguments, and returns a JSON value. It refuses with `Refusal`, which rolls its
+transaction back; it never raises for what an agent can cause. Outcomes are data: a `ToolResult` with a stable status.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy.orm import Session
+
+from wardian.sandbox.cell import Cell
+from wardian.sandbox.world import World
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, str, list or dict of such. Floats are allowed only where a tool declares them."""
+
+
+class Status(StrEnum):
+    OK = "ok"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    UNKNOWN_TOOL = "unknown_tool"
+    MALFORMED_CALL = "malformed_call"
+    NOT_FOUND = "not_found"
+    PERMISSION_DENIED = "permission_denied"
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"
+    UNAVAILABLE = "unavailable"
+    CONFLICT = "conflict"
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: unknown keys are refused, nothing is coerced, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    status: Status
+    content: Json = None
+    """The tool's answer when `ok`; else `None` or details an agent may see."""
+    message: str = ""
+    """For the agent, when not `ok`: what happened and what can be done."""
+    latency_ms: int = 0
+    """Virtual time that the call took."""
+    inexact: str = ""
+    """Why this result may differ when run again (a real timeout, out of memory); empty when it may not."""
+
+    def visible(self) -> dict[str, Json]:
+        """What the agent gets: status and content or message, nothing else."""
+        shown: dict[str, Json] = {"status": self.status.value}
+        if self.status is Status.OK:
+            shown["result"] = self.content
+        else:
+            shown["error"] = self.message
+            if self.content is not None:
+                shown["details"] = self.content
+        return shown
+
+
+class Refusal(Exception):  # noqa: N818 - a refusal is an outcome, not an error of ours
+    """Raised by a handler to end its call with a declared status; its transaction is rolled back."""
+
+    def __init__(self, status: Status, message: str, details: Json = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.details = details
+
+
+class Source(StrEnum):
+    """Which data a tool works on."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+    """May be served from a lagging copy when a fault profile says so."""
+    CELL = "cell"
+    """Commands and files of the chamber, no database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Virtual latency: uniform between the two bounds, drawn from the tool's own stream."""
+
+    low_ms: int = 20
+    high_ms: int = 80
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """What a handler may use, for one call."""
+
+    world: World
+    agent_id: str
+    """The identity that the agent acts under."""
+    session: Session | None
+    """The call's transaction; `None` for tools of source `cell`. Read only when the tool does not mutate."""
+    effects: list[dict[str, Json]] = field(default_factory=list)
+    """Facts for the trusted event log, appended by `note`; kept only if the call commits."""
+
+    @property
+    def db(self) -> Session:
+        """The session, for tools that declared a database."""
+        assert self.session is not None, "a tool of source 'cell' has no database"
+        return self.session
+
+    @property
+    def cell(self) -> Cell:
+        assert self.world.cell is not None, "this world has no cell"
+        return self.world.cell
+
+    @property
+    def now(self) -> datetime:
+        """World time."""
+        return self.world.clock.now
+
+    def new_id(self, table: str) -> int:
+        """The next id of `table`."""
+        assert self.world.database is not None
+        return self.world.database.allocate_id(self.db, table)
+
+    def note(self, kind: str, **facts: Json) -> None:
+        """Write a fact into the trusted event log, such as `note("refund", invoice_id=7, amount=1200)`."""
+        self.effects.append({"kind": kind, **facts})
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A]):
+    name: str
+    description: str
+    """For the model: what it does, what it returns, when it refuses."""
+    arguments: type[A]
+    handler: Callable[[ToolContext, A], Awaitable[Json]]
+    version: int = 1
+    source: Source = Source.PRIMARY
+    mutates: bool = False
+    scopes: tuple[str, ...] = ()
+    """Scopes that the agent must hold."""
+    errors: tuple[Status, ...] = (Status.NOT_FOUND,)
+    """Statuses that the handler itself may refuse with."""
+    latency: Latency = field(default_factory=Latency)
+    timeout_ms: int = 10_000
+    """Virtual time after which the caller sees a timeout."""
+    idempotent: bool = True
+    """Calling it twice with equal arguments has the effect of once."""
+    exact: bool = True
+    """Same state and arguments give the same result; `False` is shown and compared by state."""
+
+    def schema(self) -> dict[str, Json]:
+        """JSON Schema of the arguments, as trainers see it (no titles, `additionalProperties: false`)."""
+        from wardian.tools.schemas import arguments_schema
+
+        return arguments_schema(self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the environment got it: a name, and arguments as an object or as the model's raw text."""
+
+    tool: str
+    args: dict[str, Json] | str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvent:
+    """One line of the trusted event log. Verifiers and replay read it; an agent never sees it."""
+
+    index: int
+    step: int
+    at_ms: int
+    """World time when the call began, in milliseconds since the Unix epoch."""
+    tool: str
+    args: Json
+    status: Status
+    committed: bool
+    """The handler's transaction was committed, whatever the agent was told."""
+    fault: str | None
+    """Name of the injected fault, if any."""
+    latency_ms: int
+    effects: tuple[dict[str, Json], ...] = ()
+    repaired: str = ""
+    """Which documented repair or coercion the arguments needed; empty for none."""
