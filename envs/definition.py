@@ -1,0 +1,40 @@
+"""What a world is made of. One `WorldDefinition` per folder below `envs/worlds/`, made by its `definition()`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wardian.envs.errors import TaskError
+from wardian.envs.family import Family
+from wardian.sandbox.database.base import TemplateSource
+from wardian.sandbox.files import FileLayer
+from wardian.sandbox.world import World
+from wardian.tools.contract import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class WorldDefinition:
+    name: str
+    version: str
+    title: str
+    policy: str
+    """The policy manual that the agent must follow, as text."""
+    template: TemplateSource
+    tools: tuple[Tool[Any], ...]
+    families: tuple[Family, ...]
+    files: FileLayer = field(default_factory=lambda: FileLayer({}))
+    """Files of every episode of this world."""
+    scopes_of: Callable[[World, str], frozenset[str]] = lambda world, agent_id: frozenset()
+    """Scopes that an agent holds, read from world state (revoked ones are taken off by the toolbox)."""
+    needs_cell: bool = True
+
+    def family(self, name: str) -> Family:
+        """The family of that name.
+
+        Raises:
+            TaskError: there is none; the message lists those that are.
+        """
+        for family in self.families:
+            if family.name == name:
+                return family
+        raise TaskError(f"family: {self.name} has no {name!r}; it has {', '.join(f.name for f in self.families)}")

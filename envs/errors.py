@@ -1,0 +1,28 @@
+"""What can go wrong above the sandbox.
+
+EnvsError
+├── TaskError       the author's or caller's fault: no such family, a bad id, a generator that breaks its own rules
+├── VerifierBroken  a verifier raised, hung or wrote; the episode is *failed*, never scored
+└── NotReset        `step` or `snapshot` before `reset`, or after the end
+"""
+
+
+class EnvsError(Exception):
+    """Base of everything that this package raises on purpose."""
+
+
+class TaskError(EnvsError):
+    """A task or world definition is wrong, or was asked for by a wrong name. The message names the field and the fix."""
+
+
+class VerifierBroken(EnvsError):
+    """A verifier did not give a verdict. `detail` says how it broke."""
+
+    def __init__(self, family: str, detail: str) -> None:
+        super().__init__(f"verifier of {family} gave no verdict: {detail}")
+        self.family = family
+        self.detail = detail
+
+
+class NotReset(EnvsError):
+    """There is no running episode to step, snapshot or close."""

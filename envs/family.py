@@ -1,0 +1,41 @@
+"""A family generates tasks of one capability and knows when one is solved.
+
+A family is data and pure functions: it holds no state, touches no engine, and gives equal tasks for equal arguments.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from typing import TypeAlias
+
+from wardian.envs.action import Action, Observation
+from wardian.envs.task import Difficulty, Task
+from wardian.envs.verifier import FinalState, Verdict
+
+Solution: TypeAlias = Generator[Action, Observation, None]
+"""Yields actions, is sent the observation of each; the first `send(None)` starts it. It returns when it is done."""
+
+
+class Family(ABC):
+    name: str
+    version: int = 1
+    evidence_files: tuple[str, ...] = ()
+    """Paths whose bytes the verifier wants to see at the end, if they changed."""
+
+    @abstractmethod
+    def generate(self, difficulty: Difficulty, seed: int) -> Task:
+        """Make the task of these two. Equal arguments give equal tasks, in any process."""
+
+    @abstractmethod
+    def verify(self, state: FinalState) -> Verdict:
+        """Judge the final state by world, files and event log."""
+
+    @abstractmethod
+    def reference(self, first: Observation) -> Solution:
+        """The reference solution. It sees the first observation and what each action gives, and never the task's truth.
+
+        Must solve every task of the family under every shipped fault profile.
+        """
+
+    def ends_on_message(self) -> bool:
+        """Whether a message to the customer or user ends the episode."""
+        return True

@@ -1,0 +1,87 @@
+"""A task: one instance of a family, a pure function of (family, difficulty, seed)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from wardian.envs.errors import TaskError
+from wardian.sandbox.files import FileLayer
+from wardian.sandbox.fingerprint import digest
+from wardian.tools.contract import Json
+
+
+class Difficulty(StrEnum):
+    EASY = "easy"
+    MEDIUM = "medium"
+    HARD = "hard"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskId:
+    """Reads `billing-dispute/hard/seed-771`."""
+
+    family: str
+    difficulty: Difficulty
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.family}/{self.difficulty.value}/seed-{self.seed}"
+
+    @classmethod
+    def parse(cls, text: str) -> "TaskId":
+        """Read an id.
+
+        Raises:
+            TaskError: `text` is not of the form `family/difficulty/seed-N`.
+        """
+        parts = text.split("/")
+        known = [d.value for d in Difficulty]
+        if (
+            len(parts) != 3
+            or parts[1] not in known
+            or not parts[2].startswith("seed-")
+            or not parts[2][5:].isascii()
+            or not parts[2][5:].isdigit()
+        ):
+            raise TaskError(f"task_id: {text!r} is not of the form family/{'|'.join(known)}/seed-N")
+        return cls(parts[0], Difficulty(parts[1]), int(parts[2][5:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    steps: int = 30
+    tokens: int = 60_000
+    """All observation tokens of the episode together."""
+    virtual_s: int = 4 * 3600
+    invalid_streak: int = 6
+    """That many malformed or invalid calls in a row end the episode as truncated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    id: TaskId
+    instruction: str
+    """What the agent reads first, beside policy text and tool schemas."""
+    start: datetime
+    """World time at the first step; aware, UTC."""
+    parameters: Mapping[str, Json]
+    """What the generator drew: the truth behind the task. Never shown to an agent."""
+    rows: Mapping[str, tuple[Mapping[str, object], ...]] = field(default_factory=dict)
+    """Rows to add to the template's clone, by table, in this order of tables; values as the table's types take them."""
+    files: FileLayer = field(default_factory=lambda: FileLayer({}))
+    """Files of this task, written into the workspace at the start."""
+    tools: tuple[str, ...] = ()
+    """Names of the tools that the agent gets; empty means all of the world's."""
+    agent_id: str = "agent"
+    budgets: Budgets = field(default_factory=Budgets)
+    revocable_scopes: tuple[str, ...] = ()
+    """Scopes that a fault may revoke midway in this task."""
+    split: str = "train"
+
+    @property
+    def hash(self) -> str:
+        """Content address of the whole task."""
+        body = [str(self.id), self.instruction, self.start.isoformat(), self.parameters, self.rows, self.files.key, self.tools]
+        return digest(json.dumps(body, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))

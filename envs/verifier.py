@@ -1,0 +1,63 @@
+"""A verifier looks at the final state and the trusted event log, and gives a verdict of named checks.
+
+It knows nothing of reward, gets immutable copies only, and never reads what the agent claims.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wardian.envs.task import Task
+from wardian.sandbox.database.base import FrozenDatabase, RowChange
+from wardian.sandbox.files import FileChanges
+from wardian.tools.contract import CallEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    passed: bool
+    detail: str = ""
+    """Expected against found; for people and logs, never for an agent."""
+    hard: bool = False
+    """A failed hard check is a hard failure: damage was done, which is worse than not succeeding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    checks: tuple[Check, ...]
+
+    def __post_init__(self) -> None:
+        if not self.checks:
+            raise ValueError("checks: a verdict without checks says nothing")
+
+    @property
+    def succeeded(self) -> bool:
+        """All checks passed."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def hard_failure(self) -> bool:
+        return any(check.hard and not check.passed for check in self.checks)
+
+    @property
+    def share(self) -> float:
+        """Share of checks that passed, from 0 to 1."""
+        return sum(check.passed for check in self.checks) / len(self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalState:
+    """All that a verifier gets."""
+
+    task: Task
+    database: FrozenDatabase | None
+    changes: Sequence[RowChange]
+    """All rows that differ from the start of the episode (after the task's own rows went in)."""
+    files: FileChanges
+    """All files that differ from the start of the episode."""
+    file_contents: Mapping[str, bytes]
+    """Bytes of those changed files that the family asked for by path, read by the trusted side."""
+    events: Sequence[CallEvent]
+    """Every call in order, injected faults included."""
+    ended_by: str
+    """`message`, `steps`, `tokens`, `virtual_time`, `invalid_streak`, or a family's own end."""
