@@ -1,10 +1,15 @@
 """What goes into a step and what comes out of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
 
-from wardian.tools.contract import Json, ToolCall
+from wardian.envs.verifier import Verdict
+from wardian.sandbox.database.base import RowChange
+from wardian.sandbox.files import FileChange
+from wardian.sandbox.fingerprint import Fingerprint
+from wardian.tools.contract import CallEvent, Json, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,34 @@ class Observation:
     tokens: int
     """Token count of `rendered` by the environment's tokenizer (the default estimates)."""
     results: tuple[Mapping[str, Json], ...] = ()
-    """For each call of the action, in order: `status` and `result` or `error` (and `details`)."""
+    """For each call of the action, in order: `status` and `result` or `error` (and `details`). A message or malformed output
+    has one entry. At reset there is one whose `result` holds `instruction`, `policy` and `world_time`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """For the trajectory, never for the agent."""
+
+    step: int
+    """Number of the step, from 1; `CallEvent.step` is the same number."""
+    clock_ms: int
+    """World time after the step, in milliseconds since the Unix epoch."""
+    events: tuple[CallEvent, ...] = ()
+    """What the trusted event log got in this step."""
+    fingerprint: Fingerprint | None = None
+    """The whole state after the step; `None` when it could not be taken (the step failed)."""
+    database: tuple[RowChange, ...] = ()
+    """Rows that this step changed."""
+    files: Mapping[str, FileChange | None] = MappingProxyType({})
+    """Paths that this step changed, each as it differs from the start; `None`: it is again as at the start."""
+    verdict: Verdict | None = None
+    """Set at the end of an episode that was verified."""
+    end_cause: str = ""
+    """Empty while the episode runs; see `wardian.envs.ending`."""
+    inexact: tuple[str, ...] = ()
+    """Why results of this step may differ when run again."""
+    recomputed: bool = False
+    """The fingerprint was compared with one made from every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +86,12 @@ class Step:
     reward: float | None
     """Sum of the components; `None` exactly when the episode failed through us."""
     reward_components: Mapping[str, float]
+    """By name; empty when failed."""
     terminated: bool
     truncated: bool
+    info: StepInfo
     failed: str | None = None
     """Cause, when *we* failed; the episode is over, masked, and no reward."""
-    info: Mapping[str, Any] = field(default_factory=dict)
-    """For the trajectory, never for the agent: verdict, end cause, events, fingerprint, diffs."""
 
     @property
     def done(self) -> bool:

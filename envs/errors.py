@@ -3,6 +3,7 @@
 EnvsError
 ├── TaskError       the author's or caller's fault: no such family, a bad id, a generator that breaks its own rules
 ├── VerifierBroken  a verifier raised, hung or wrote; the episode is *failed*, never scored
+├── StateMismatch   the fingerprint kept step by step is not that of the rows; the episode is *failed*
 └── NotReset        `step` or `snapshot` before `reset`, or after the end
 """
 
@@ -22,6 +23,10 @@ class VerifierBroken(EnvsError):
         super().__init__(f"verifier of {family} gave no verdict: {detail}")
         self.family = family
         self.detail = detail
+
+
+class StateMismatch(EnvsError):
+    """The incremental fingerprint and the recomputed one differ; the message names the tables."""
 
 
 class NotReset(EnvsError):

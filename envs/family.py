@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 from wardian.envs.action import Action, Observation
+from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.verifier import FinalState, Verdict
 
@@ -20,6 +21,11 @@ class Family(ABC):
     version: int = 1
     evidence_files: tuple[str, ...] = ()
     """Paths whose bytes the verifier wants to see at the end, if they changed."""
+    reward: RewardSpec = RewardSpec()
+    """What a verdict and the costs on the way to it are worth."""
+    ends_on_effects: tuple[str, ...] = ()
+    """Kinds of effects in the event log that end the episode at once, such as damage that cannot be undone. The kind is the
+    end cause."""
 
     @abstractmethod
     def generate(self, difficulty: Difficulty, seed: int) -> Task:

@@ -1,0 +1,75 @@
+"""What an agent reads, as an explicit and versioned function of results.
+
+Results are rendered as JSON, one line per result, complete: `rendered` and `results` say the same. Inside the JSON whatever
+looks like a control token of a chat template (`<|im_end|>`, `</s>`, `<tool_call>`, `[INST]`) has its first character
+written as a JSON escape, so a tool's output reads the same and can never end a turn. The text of a task and its policy is
+the world author's and is not encoded; `check_environment` looks that it holds no control token.
+
+A change of any rendered text needs a new `RENDERER_VERSION`; the golden files in `tests/envs/golden` hold it to that.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from wardian.envs.action import Observation
+from wardian.tools.contract import Json, Status
+
+RENDERER_VERSION = 1
+
+Tokenizer: TypeAlias = Callable[[str], int]
+"""Gives the number of tokens of a text."""
+
+Result: TypeAlias = Mapping[str, Json]
+
+_CONTROL = re.compile(r"<(?=[|/A-Za-z_\uff5c])|\[(?=/?[A-Z_]{2,}\])|[\ud800-\udfff]")
+
+
+def estimate(text: str) -> int:
+    """Estimate the number of tokens: a quarter of the UTF-8 bytes, rounded up. Not any model's own count."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+
+
+def encode(value: Json) -> str:
+    """Write `value` as one line of JSON that holds no control token of any chat template, and no lone surrogate.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def has_control_token(text: str) -> bool:
+    """Whether `text` holds something that a chat template could take for a token of its own."""
+    return bool(_CONTROL.search(text))
+
+
+def first_observation(instruction: str, policy: str, now: datetime, tokenizer: Tokenizer = estimate) -> Observation:
+    """Render the start of an episode."""
+    world_time = now.isoformat(timespec="seconds")
+    rendered = f"# Task\n\n{instruction.strip()}\n\n# Policy\n\n{policy.strip()}\n\n# World time\n\n{world_time}\n"
+    shown = {"status": Status.OK.value, "result": {"instruction": instruction, "policy": policy, "world_time": world_time}}
+    return Observation(rendered, tokenizer(rendered), (shown,))
+
+
+def observation(results: Sequence[Result], tokenizer: Tokenizer = estimate) -> Observation:
+    """Render the results of a step, in order.
+
+    Raises:
+        ValueError: a result holds a number that is NaN or infinite.
+    """
+    rendered = "\n".join(encode(result) for result in results)
+    return Observation(rendered, tokenizer(rendered), tuple(results))
+
+
+def delivered() -> Result:
+    """The result of a message that did not end the episode, or did."""
+    return {"status": Status.OK.value, "result": "Your message was delivered."}
+
+
+def refused(reason: str) -> Result:
+    """The result of output that holds no usable action."""
+    return {"status": Status.MALFORMED_CALL.value, "error": reason}
