@@ -128,7 +128,7 @@ def _image_checks() -> tuple[Check, ...]:
         named = (("base_image", base_image(), Status.WARNING), ("agent_image", agent_image(), Status.FAILURE))
         absent = {reference: not image_present(reference) for _, reference, _ in named}
     except SandboxError as error:
-        return (Check("agent_image", Status.FAILURE, None, str(error), "install wardian again, then " + HINT),)
+        return (Check("agent_image", Status.FAILURE, None, str(error), HINT),)
     return tuple(
         Check(name, severity, reference, "not built for these sources", HINT)
         if absent[reference]

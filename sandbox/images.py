@@ -17,7 +17,6 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ from requests.exceptions import RequestException
 
 from wardian.sandbox.errors import CellUnavailable, EngineUnavailable
 
+PACKAGE = Path(__file__).parent.parent
+"""The package `wardian`, which holds the sources of every image, in a checkout and in an installed wheel alike."""
 SUITE = "bookworm"
 OFFICIAL_ROOT = "debian:bookworm-slim"
 LABEL = "io.wardian.image"
@@ -40,30 +41,22 @@ HINT = "run `make build-images` (or `wardian build-images`)"
 Progress = Callable[[str], None]
 
 
-def images_dir() -> Path:
-    """The folder with one folder per image: in a checkout the one at its top, in an installed wheel the copy in the package.
-
-    Raises:
-        CellUnavailable: it is not there; the installation is broken.
-    """
-    folder = Path(str(files("wardian"))) / "images"
-    if not (folder / "agent" / "Dockerfile").is_file():
-        raise CellUnavailable(f"{folder}: no image sources here; install wardian again, from a wheel or a whole checkout")
-    return folder
-
-
-def base_image() -> str:
-    """Reference of the base image for the current sources; no engine is asked."""
-    return f"wardian-base:{_digest(_base_inputs())}"
-
-
-def agent_image() -> str:
-    """Reference of the agent image for the current sources; no engine is asked.
+def base_image(package: Path = PACKAGE) -> str:
+    """Reference of the base image for the sources in `package`; no engine is asked.
 
     Raises:
         CellUnavailable: a source is missing.
     """
-    return f"wardian-agent:{_digest({**_base_inputs(), **_agent_inputs()})}"
+    return f"wardian-base:{_digest(_base_inputs(package))}"
+
+
+def agent_image(package: Path = PACKAGE) -> str:
+    """Reference of the agent image for the sources in `package`; no engine is asked.
+
+    Raises:
+        CellUnavailable: a source is missing.
+    """
+    return f"wardian-agent:{_digest({**_base_inputs(package), **_agent_inputs(package)})}"
 
 
 def image_present(reference: str) -> bool:
@@ -101,23 +94,22 @@ def ensure_images(progress: Progress = lambda line: None) -> tuple[str, ...]:
         if not _present(client, agent):
             if not _present(client, base):
                 root = _pulled_root(client, progress) or _bootstrapped_root(client, progress)
-                _build(client, base, _base_inputs(), {"ROOT": root}, progress)
-            _build(client, agent, _agent_inputs(), {"BASE": base}, progress)
+                _build(client, base, _base_inputs(PACKAGE), {"ROOT": root}, progress)
+            _build(client, agent, _agent_inputs(PACKAGE), {"BASE": base}, progress)
     return base, agent
 
 
 # Inputs and their digest
 
 
-def _base_inputs() -> dict[str, bytes]:
-    folder = images_dir() / "base"
-    return {f"base/{name}": _source(folder / name) for name in ("Dockerfile", "mmdebstrap.args")}
+def _base_inputs(package: Path) -> dict[str, bytes]:
+    return {name: _source(package / "images" / name) for name in ("base/Dockerfile", "base/mmdebstrap.args")}
 
 
-def _agent_inputs() -> dict[str, bytes]:
+def _agent_inputs(package: Path) -> dict[str, bytes]:
     return {
-        "agent/Dockerfile": _source(images_dir() / "agent" / "Dockerfile"),
-        "agent/supervisor.py": _source(Path(str(files("wardian"))) / "sandbox" / "supervisor.py"),
+        "agent/Dockerfile": _source(package / "images" / "agent" / "Dockerfile"),
+        "agent/supervisor.py": _source(package / "sandbox" / "supervisor.py"),
     }
 
 
@@ -125,7 +117,7 @@ def _source(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CellUnavailable(f"{path}: an image needs this source: {error.strerror}") from error
+        raise CellUnavailable(f"{path}: no image without this source ({error.strerror}): install wardian again") from error
 
 
 def _digest(inputs: Mapping[str, bytes]) -> str:
@@ -233,7 +225,7 @@ def _bootstrapped_root(client: docker.DockerClient, progress: Progress) -> str:
     The tar goes to a file first: an import that is fed directly would take a half-made tree for a whole one.
     """
     _require_mmdebstrap(progress)
-    options = (images_dir() / "base" / "mmdebstrap.args").read_text().split()
+    options = (PACKAGE / "images" / "base" / "mmdebstrap.args").read_text().split()
     with tempfile.TemporaryDirectory(prefix="wardian-root-") as folder:
         tree, sources = Path(folder) / "root.tar", Path(folder) / "machine.sources"
         sources.write_text(_debian_sources())
