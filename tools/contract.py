@@ -4,7 +4,9 @@ A handler gets a `ToolContext` and validated arguments, and returns a JSON value
 transaction back; it never raises for what an agent can cause. Outcomes are data: a `ToolResult` with a stable status.
 """
 
-from collections.abc import Awaitable, Callable
+import base64
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -15,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from wardian.sandbox.cell import Cell
 from wardian.sandbox.world import World
+from wardian.tools.errors import ToolMisdeclared
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, str, list or dict of such. Floats are allowed only where a tool declares them."""
@@ -63,8 +66,8 @@ class ToolResult:
         return shown
 
 
-class Refusal(Exception):  # noqa: N818 - a refusal is an outcome, not an error of ours
-    """Raised by a handler to end its call with a declared status; its transaction is rolled back."""
+class Refusal(Exception):
+    """Raised by a handler to end its call with a declared status; its transaction is rolled back. An outcome, not an error of ours."""
 
     def __init__(self, status: Status, message: str, details: Json = None) -> None:
         super().__init__(message)
@@ -90,6 +93,10 @@ class Latency:
     low_ms: int = 20
     high_ms: int = 80
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.low_ms <= self.high_ms:
+            raise ToolMisdeclared(f"latency: needs 0 <= low_ms <= high_ms, got {self.low_ms} and {self.high_ms}")
+
 
 @dataclass(slots=True)
 class ToolContext:
@@ -102,6 +109,12 @@ class ToolContext:
     """The call's transaction; `None` for tools of source `cell`. Read only when the tool does not mutate."""
     effects: list[dict[str, Json]] = field(default_factory=list)
     """Facts for the trusted event log, appended by `note`; kept only if the call commits."""
+    inexact: str = ""
+    """Set it when this result may differ when run again; empty when it may not."""
+    extra_ms: int = 0
+    """Virtual time that the call took beyond its latency, such as the limit of a command that ran into it."""
+    attachments: dict[str, Json] = field(default_factory=dict)
+    """Raw data for the log, by name; filled by `attach`."""
 
     @property
     def db(self) -> Session:
@@ -128,8 +141,14 @@ class ToolContext:
         """Write a fact into the trusted event log, such as `note("refund", invoice_id=7, amount=1200)`."""
         self.effects.append({"kind": kind, **facts})
 
+    def attach(self, name: str, data: bytes) -> None:
+        """Keep raw bytes for the log, as base64, beside what the agent is shown. Kept whether or not the call commits."""
+        self.attachments[name] = base64.b64encode(data).decode("ascii")
+
 
 A = TypeVar("A", bound=Arguments)
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +164,7 @@ class Tool(Generic[A]):
     scopes: tuple[str, ...] = ()
     """Scopes that the agent must hold."""
     errors: tuple[Status, ...] = (Status.NOT_FOUND,)
-    """Statuses that the handler itself may refuse with."""
+    """Statuses that the handler itself may refuse with, `invalid_arguments` always among them."""
     latency: Latency = field(default_factory=Latency)
     timeout_ms: int = 10_000
     """Virtual time after which the caller sees a timeout."""
@@ -153,6 +172,24 @@ class Tool(Generic[A]):
     """Calling it twice with equal arguments has the effect of once."""
     exact: bool = True
     """Same state and arguments give the same result; `False` is shown and compared by state."""
+    empty_page: Json = None
+    """What an empty answer of this tool looks like. `None`: the fault `empty` cannot hit it."""
+    idempotency_key: str = ""
+    """Name of the argument that carries a key. A second call with that key gets the first one's answer and does nothing."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ToolMisdeclared(f"name: {self.name!r} must match {_NAME.pattern}")
+        if not self.description.strip():
+            raise ToolMisdeclared(f"{self.name}: description: the model reads nothing else; write one")
+        if self.mutates and self.source is Source.REPLICA:
+            raise ToolMisdeclared(f"{self.name}: source: a tool that mutates works on the primary")
+        if self.empty_page is not None and (self.mutates or self.source is not Source.REPLICA):
+            raise ToolMisdeclared(f"{self.name}: empty_page: only reads of source 'replica' can come back empty")
+        if self.idempotency_key and (not self.mutates or self.idempotency_key not in self.arguments.model_fields):
+            raise ToolMisdeclared(f"{self.name}: idempotency_key: must name an argument, and the tool must mutate")
+        if self.timeout_ms <= 0:
+            raise ToolMisdeclared(f"{self.name}: timeout_ms: must be above 0, got {self.timeout_ms}")
 
     def schema(self) -> dict[str, Json]:
         """JSON Schema of the arguments, as trainers see it (no titles, `additionalProperties: false`)."""
@@ -179,12 +216,22 @@ class CallEvent:
     """World time when the call began, in milliseconds since the Unix epoch."""
     tool: str
     args: Json
+    """Arguments as accepted; the model's raw text where no object came out of it."""
     status: Status
     committed: bool
-    """The handler's transaction was committed, whatever the agent was told."""
+    """The handler ran to its end and its transaction, if it has one, was committed, whatever the agent was told."""
     fault: str | None
     """Name of the injected fault, if any."""
     latency_ms: int
     effects: tuple[dict[str, Json], ...] = ()
     repaired: str = ""
     """Which documented repair or coercion the arguments needed; empty for none."""
+    agent_id: str = ""
+    problem: str = ""
+    """Why a call did not reach its handler, such as `wrong_type(offset)`; empty when it did."""
+    inexact: str = ""
+    """As in the result."""
+    stale_step: int | None = None
+    """The step at whose beginning the lagging copy was taken, when the read was stale."""
+    attachments: Mapping[str, Json] = field(default_factory=dict)
+    """Raw data by name, base64: output bytes that the agent's text does not show exactly."""

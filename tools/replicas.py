@@ -1,0 +1,77 @@
+"""The lagging replica: real older copies of the world database, held only as long as a stale read may show them.
+
+A copy is taken before whatever may change the database, and kept only if it did change. Copies are immutable, so forks of an
+episode share them; each is closed when its last holder lets go.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from wardian.sandbox.database.base import FrozenDatabase, WorldDatabase
+
+
+@dataclass(slots=True, eq=False)
+class HeldCopy:
+    database: FrozenDatabase
+    step: int
+    """The step at which it was the newest state."""
+    root: str
+    """Root of its canonical fingerprint."""
+    holders: int = 1
+
+    def release(self) -> None:
+        """One holder fewer."""
+        self.holders -= 1
+        if self.holders == 0:
+            self.database.close()
+
+
+class Replicas:
+    """Older copies of one episode's database, oldest first."""
+
+    def __init__(self, max_lag_steps: int) -> None:
+        self.max_lag_steps = max_lag_steps
+        self._copies: list[HeldCopy] = []
+
+    @contextmanager
+    def holding(self, database: WorldDatabase, step: int) -> Iterator[None]:
+        """Hold the state before the block, if the block changes it."""
+        before = database.fingerprint().root
+        copy = HeldCopy(database.freeze(), step, before)
+        try:
+            yield
+        finally:
+            if database.fingerprint().root == before:
+                copy.release()
+            else:
+                self._copies.append(copy)
+
+    def older(self, database: WorldDatabase, step: int, lag: float) -> HeldCopy | None:
+        """The copy that `lag` in [0, 1) chooses, newest first; `None` when no copy both is in reach and differs from now."""
+        while self._copies and self._copies[0].step < step - self.max_lag_steps:
+            self._copies.pop(0).release()
+        now = database.fingerprint().root
+        usable = [copy for copy in reversed(self._copies) if copy.root != now]
+        return usable[int(lag * len(usable))] if usable else None
+
+    def fork(self) -> "Replicas":
+        """The same copies, with a holder of their own."""
+        other = Replicas(self.max_lag_steps)
+        for copy in self._copies:
+            copy.holders += 1
+        other._copies = list(self._copies)
+        return other
+
+    def close(self) -> None:
+        """Let go of every copy. Idempotent."""
+        while self._copies:
+            self._copies.pop().release()
+
+    @contextmanager
+    def session(self, copy: HeldCopy) -> Iterator[Session]:
+        """A read-only session on `copy`."""
+        with copy.database.session() as session:
+            yield session
