@@ -48,7 +48,7 @@ class ToolEnvironment:
         malformed: MalformedPolicy = MalformedPolicy.RECOVER,
         tokenizer: Tokenizer = estimate,
         template: Template | None = None,
-        settings: Settings = Settings(),
+        settings: Settings = Settings(),  # noqa: B008 - frozen
     ) -> None: ...
 
     async def __aenter__(self) -> Self: ...

@@ -39,8 +39,8 @@ class Snapshot:
     files: Mapping[str, FileChange]
     """All paths that differ from the cell's start state."""
     clock_ms: int
-    streams: Mapping[str, str]
-    """Position of each used stream, as a digest."""
+    streams: Mapping[str, tuple[int, float | None]]
+    """How far each used stream has come; see `Streams.positions`."""
     memory: Mapping[str, Json]
     spent: Spent
 

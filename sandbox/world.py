@@ -34,10 +34,13 @@ class EpisodeMemory:
     notes: dict[str, Any] = field(default_factory=dict)
     """Further state of a world's own tools."""
 
+    def dump(self) -> str:
+        """All fields as one line of JSON with sorted keys."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}, sort_keys=True, ensure_ascii=True)
+
     def digest(self) -> str:
         """Digest over all fields."""
-        state = {name: getattr(self, name) for name in self.__slots__}
-        return digest(json.dumps(state, sort_keys=True, ensure_ascii=True).encode())
+        return digest(self.dump().encode())
 
 
 class World:

@@ -1,0 +1,24 @@
+"""The lending desk: the smallest world with every part. Copy this folder to begin a world of your own."""
+
+from wardian.envs.definition import WorldDefinition
+from wardian.envs.resources import file_layer, read_text
+from wardian.envs.worlds.toy import seed
+from wardian.envs.worlds.toy.families.requests import LendingDesk
+from wardian.envs.worlds.toy.schema import Base
+from wardian.envs.worlds.toy.tools import TOOLS
+from wardian.sandbox.database.base import TemplateSource
+
+
+def definition() -> WorldDefinition:
+    """Make the world."""
+    return WorldDefinition(
+        name="toy",
+        version="1",
+        title="A library that lends things",
+        policy=read_text(__name__, "POLICY.md"),
+        template=TemplateSource("toy", Base.metadata, seed.seed_rows, builder_modules=(seed.__name__,)),
+        tools=TOOLS,
+        families=(LendingDesk(),),
+        files=file_layer(__name__),
+        scopes_of=lambda world, agent_id: frozenset({"desk", "workshop"}),
+    )

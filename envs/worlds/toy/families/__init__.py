@@ -1,0 +1,1 @@
+"""Families of the lending desk, one module each."""
