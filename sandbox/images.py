@@ -185,8 +185,8 @@ def _context(inputs: Mapping[str, bytes]) -> io.BytesIO:
     return context
 
 
-def _follow(output: Any, step: str, progress: Progress) -> str:
-    """Hand each line of an engine's answer to `progress`; return the last one.
+def _follow(output: Any, step: str, progress: Progress) -> None:
+    """Read an engine's answer to its end, handing the names of build steps to `progress`.
 
     Raises:
         EngineUnavailable: the engine reports an error; the last lines come with it.
@@ -198,8 +198,8 @@ def _follow(output: Any, step: str, progress: Progress) -> str:
         text = str(message.get("stream") or message.get("status") or "").strip()
         if text:
             lines.append(text)
-            progress(text)
-    return lines[-1] if lines else ""
+        if text.startswith("Step "):
+            progress(" ".join(text.split())[:100])
 
 
 # The root file system

@@ -55,6 +55,7 @@ start_local() {
     die "dockerd (process $pid) runs but did not answer within $DEADLINE_S s; read its log, end it, and run \`make engine\` again"
   fi
   alive /var/run/docker/containerd/containerd.pid containerd >/dev/null || true
+  : >"$LOG" || die "cannot write $LOG; name another file: WARDIAN_ENGINE_LOG=/path make engine"
   launch && return
   # Cells have no network and builds use the host's, so an engine without a bridge serves as well.
   if grep -qi iptables "$LOG" && launch --bridge=none --iptables=false --ip6tables=false; then
