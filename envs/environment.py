@@ -1,27 +1,47 @@
-"""One environment: episodes of one world, one after another, by `reset`, `step` and `snapshot`."""
+"""One environment: episodes of one world, one after another, by `reset`, `step` and `snapshot`.
 
+`reset` raises what is ours, since there is no episode yet that could fail; `wardian.envs.ending.boundary` says of such an
+exception what a failed episode would say. `step` never raises it: an episode that we break ends as `failed`, with its cause
+and without a reward.
+"""
+
+import logging
+import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+import anyio
+
+from wardian.envs import observation as rendering
 from wardian.envs.action import Action, Observation, Step
+from wardian.envs.closing import last_look, verdict_of
 from wardian.envs.definition import WorldDefinition
+from wardian.envs.ending import Ending, EndKind, boundary
+from wardian.envs.episode import Episode, Turn
+from wardian.envs.errors import NotReset, TaskError
+from wardian.envs.family import Family
 from wardian.envs.observation import Tokenizer, estimate
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.snapshot import Snapshot
-from wardian.envs.task import Task
-from wardian.sandbox.cell import ResetReceipt
-from wardian.sandbox.database.base import Template
+from wardian.envs.start import insert_rows, place_files, stream_seed
+from wardian.envs.task import Task, TaskId
+from wardian.sandbox.cell import Cell, ResetReceipt
+from wardian.sandbox.database.base import Template, WorldDatabase
+from wardian.sandbox.errors import CellDied, DeathCause, LeakDetected
 from wardian.sandbox.fingerprint import Fingerprint
-from wardian.tools.contract import Json
+from wardian.sandbox.pool import CellPool
+from wardian.sandbox.world import World
+from wardian.tools.contract import Json, Source, Status, Tool
+from wardian.tools.faults import FaultPlan, FaultProfile
+from wardian.tools.toolbox import Toolbox
 
-if TYPE_CHECKING:
-    from wardian.sandbox.pool import CellPool
-    from wardian.tools.faults import FaultProfile
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ResetInfo:
-    """For the trajectory: how the running episode began."""
+    """For the trajectory: how an episode began."""
 
     task: Task
     seed: int
@@ -37,44 +57,242 @@ class ResetInfo:
 
 
 class ToolEnvironment:
-    """Runs one episode at a time. Not for concurrent use; make one environment per concurrent episode over a shared pool."""
+    """Runs one episode at a time. Not for concurrent use: make one per concurrent episode, over a shared pool and template."""
 
     def __init__(
         self,
         world: WorldDefinition,
         *,
-        cells: "CellPool | None",
-        faults: "FaultProfile",
+        template: Template,
+        cells: CellPool | None,
+        faults: FaultProfile,
         malformed: MalformedPolicy = MalformedPolicy.RECOVER,
         tokenizer: Tokenizer = estimate,
-        template: Template | None = None,
         settings: Settings = Settings(),  # noqa: B008 - frozen
-    ) -> None: ...
+    ) -> None:
+        """Take what is shared with other environments; nothing is started before the first `reset`.
 
-    async def __aenter__(self) -> Self: ...
+        Raises:
+            ValueError: the world needs a cell and there is no pool.
+        """
+        if world.needs_cell and cells is None:
+            raise ValueError(f"cells: the world {world.name} needs cells; give a CellPool")
+        self.world = world
+        self.leaks_found = 0
+        """Unclean starts that were caught, over the life of this environment."""
+        self._template = template
+        self._cells = cells if world.needs_cell else None
+        self._faults = faults
+        self._malformed = malformed
+        self._tokenizer = tokenizer
+        self._settings = settings
+        self._epoch = 0
+        self._episode: Episode | None = None
+        self._held = AsyncExitStack()
+        """What the running episode holds: its lease, database and toolbox."""
+        self._reset_info: ResetInfo | None = None
 
-    async def __aexit__(self, *_: object) -> None: ...
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     @property
     def tool_schemas(self) -> tuple[dict[str, Json], ...]:
-        """Tools of the running episode in the OpenAI function format. Raises NotReset."""
+        """Tools of the running episode, in the OpenAI function format.
+
+        Raises:
+            NotReset: no episode runs.
+        """
+        return self._running().toolbox.schemas()
 
     @property
     def reset_info(self) -> ResetInfo:
-        """How the running (or last) episode began. Raises NotReset."""
+        """How the latest episode began.
 
-    @property
-    def leaks_found(self) -> int:
-        """Unclean starts that were caught, over the life of this environment."""
+        Raises:
+            NotReset: there was none yet.
+        """
+        if self._reset_info is None:
+            raise NotReset("reset_info: there was no episode yet; call reset first")
+        return self._reset_info
 
     async def reset(self, task_id: str, seed: int = 0) -> Observation:
-        """Begin an episode; one that runs is given up. Raises TaskError, or SandboxError for failures of ours."""
+        """Begin an episode of `task_id`, with random streams from `seed`. An episode that runs is given up.
+
+        A start that is not clean is thrown away and made anew, on another cell and clone; no agent ever sees it.
+
+        Raises:
+            TaskError: there is no such task, or the world does not take its rows or files.
+            LeakDetected: every try was unclean.
+            SandboxError: the infrastructure failed; `PoolTimeout` when no cell became free.
+        """
+        started = time.perf_counter()
+        parsed = TaskId.parse(task_id)
+        family = self.world.family(parsed.family)
+        task = family.generate(parsed.difficulty, parsed.seed)
+        await self._give_up()
+        leaks: list[LeakDetected] = []
+        while len(leaks) < self._settings.reset_attempts:
+            try:
+                receipt = await self._begin(task, family, seed)
+            except LeakDetected as leak:
+                self.leaks_found += 1
+                leaks.append(leak)
+                _log.error("reset of %s thrown away: %s", task_id, leak)
+                continue
+            return self._first(task, seed, receipt, leaks, started)
+        raise leaks[-1]
 
     async def step(self, action: Action) -> Step:
-        """Take one turn. Raises NotReset only; failures of ours are in `Step.failed`."""
+        """Take one turn. Cancelling it gives the episode up.
+
+        Raises:
+            NotReset: no episode runs; call `reset` first.
+        """
+        episode = self._running()
+        episode.step += 1
+        turn = Turn(first_event=len(episode.log))
+        try:
+            step = await self._take(episode, action, turn)
+        except BaseException:
+            await self._give_up()
+            raise
+        if step.done:
+            await self._give_up()
+        return step
 
     async def snapshot(self) -> Snapshot:
-        """The whole state. Raises NotReset."""
+        """The whole state between two steps.
+
+        Raises:
+            NotReset: no episode runs.
+        """
+        return self._running().snapshot()
 
     async def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Give up a running episode and its cell. Idempotent; the pool and the template stay with their owner."""
+        await self._give_up()
+
+    def _running(self) -> Episode:
+        if self._episode is None:
+            raise NotReset("no episode runs; call reset first (a new one is needed after an episode has ended)")
+        return self._episode
+
+    def _make_world(self, task: Task, seed: int, database: WorldDatabase, cell: Cell | None) -> World:
+        """Make the state of one episode; everything in it is new."""
+        return World(start=task.start, seed=stream_seed(task.id, seed), database=database, cell=cell)
+
+    async def _begin(self, task: Task, family: Family, seed: int) -> ResetReceipt | None:
+        """Make a start and prove it; sets the running episode. What a try took is given back when it fails."""
+        try:
+            lease = await self._held.enter_async_context(self._cells.lease()) if self._cells else None
+            database = self._template.clone()
+            self._held.callback(database.close)
+            world = self._make_world(task, seed, database, lease.cell if lease else None)
+            world.verify_start(self._template.fingerprint)
+            rows = insert_rows(database, self.world.template.metadata, task)
+            if world.cell is not None:
+                await place_files(world, task)
+            toolbox = self._toolbox(task)
+            self._held.callback(toolbox.close)
+        except BaseException:
+            await self._give_up()
+            raise
+        self._epoch += 1
+        self._episode = Episode(
+            task=task,
+            family=family,
+            seed=seed,
+            epoch=self._epoch,
+            world=world,
+            toolbox=toolbox,
+            malformed=self._malformed,
+            cell_tools=frozenset(tool.name for tool in toolbox.tools.values() if tool.source is Source.CELL),
+            start_rows=rows,
+            start_files=world.files.changes,
+            last_files=world.files.changes,
+        )
+        return lease.receipt if lease else None
+
+    def _toolbox(self, task: Task) -> Toolbox:
+        known: dict[str, Tool[Json]] = {tool.name: tool for tool in self.world.tools}
+        missing = sorted(set(task.tools) - set(known))
+        if missing:
+            raise TaskError(f"tools: {task.id} wants {', '.join(missing)}; the world has {', '.join(known)}")
+        tools = [known[name] for name in task.tools] if task.tools else list(known.values())
+        return Toolbox(tools, FaultPlan(self._faults, task.revocable_scopes), scopes_of=self.world.scopes_of)
+
+    def _first(self, task: Task, seed: int, receipt: ResetReceipt | None, leaks: list[LeakDetected], started: float) -> Observation:
+        episode = self._running()
+        first = rendering.first_observation(task.instruction, self.world.policy, task.start, self._tokenizer)
+        episode.spend_tokens(first.tokens)
+        self._reset_info = ResetInfo(
+            task=task,
+            seed=seed,
+            receipt=receipt,
+            template_key=self._template.key,
+            fingerprint=episode.world.fingerprint(),
+            leaks=tuple(leak.differences[:5] for leak in leaks),
+            total_ms=(time.perf_counter() - started) * 1000,
+        )
+        return first
+
+    async def _take(self, episode: Episode, action: Action, turn: Turn) -> Step:
+        try:
+            ending = await self._act(episode, action, turn)
+            seen = rendering.observation(turn.results, self._tokenizer)
+            episode.spend_tokens(seen.tokens)
+            return await self._conclude(episode, turn, seen, ending or episode.over_budget())
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever escapes from an episode is classified here
+            return self._failed(episode, turn, error)
+
+    async def _act(self, episode: Episode, action: Action, turn: Turn) -> Ending | None:
+        """Carry the action out; a cell that the agent killed by it is an ending like any other."""
+        try:
+            return await episode.act(action, turn)
+        except CellDied as death:
+            if death.cause is not DeathCause.POLICY:
+                raise
+            turn.results.append({"status": Status.UNAVAILABLE.value, "error": "Your machine ended while this call ran."})
+            episode.lose_cell(death)
+            return boundary(death)
+
+    async def _conclude(self, episode: Episode, turn: Turn, seen: Observation, ending: Ending | None) -> Step:
+        """Make the step of an episode that goes on, or one that has ended and is judged now."""
+        every = self._settings.recompute_every
+        if ending is not None or (every and episode.step % every == 0):
+            episode.recompute()
+            turn.recomputed = True
+        charged = turn.invalid if self._malformed is MalformedPolicy.PENALISE else 0
+        components = episode.family.reward.costs(turn.counted, charged)
+        if ending is None:
+            return Step(seen, sum(components.values()), components, False, False, episode.info(turn))
+        await last_look(episode)
+        verdict = await verdict_of(episode, ending, self._settings.verifier_s)
+        components |= episode.family.reward.earned(verdict)
+        return Step(
+            observation=seen,
+            reward=sum(components.values()),
+            reward_components=components,
+            terminated=ending.kind is EndKind.TERMINATED,
+            truncated=ending.kind is EndKind.TRUNCATED,
+            info=episode.info(turn, ending, verdict),
+        )
+
+    def _failed(self, episode: Episode, turn: Turn, error: Exception) -> Step:
+        ending = boundary(error)
+        _log.error("episode of %s failed at step %d", episode.task.id, episode.step, exc_info=error)
+        seen = Observation("", 0)
+        return Step(seen, None, {}, False, False, episode.failed_info(turn, ending), failed=f"{ending.cause}: {ending.detail}")
+
+    async def _give_up(self) -> None:
+        """Let go of the running episode and all that it holds. Idempotent, and not to be cancelled midway."""
+        held, self._held = self._held, AsyncExitStack()
+        self._episode = None
+        with anyio.CancelScope(shield=True):
+            try:
+                await held.aclose()
+            except Exception:  # noqa: BLE001 - a teardown that fails must not replace the outcome of the episode
+                _log.exception("teardown of an episode failed")

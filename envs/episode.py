@@ -18,6 +18,7 @@ from wardian.envs.snapshot import Snapshot, Spent
 from wardian.envs.task import Task
 from wardian.envs.verifier import Verdict
 from wardian.sandbox.database.base import RowChange
+from wardian.sandbox.errors import CellDied
 from wardian.sandbox.files import FileChange
 from wardian.sandbox.world import World
 from wardian.tools.contract import CallEvent, Status, ToolCall
@@ -60,6 +61,8 @@ class Episode:
     step: int = 0
     spent: Spent = field(default_factory=Spent)
     used_cell: bool = False
+    lost: str = ""
+    """How the agent killed its cell; empty while it lives."""
     last_files: Mapping[str, FileChange] = field(default_factory=dict)
 
     async def act(self, action: Action, turn: Turn) -> Ending | None:
@@ -145,6 +148,11 @@ class Episode:
         }
         return next((Ending(EndKind.TRUNCATED, cause) for cause, over in used_up.items() if over), None)
 
+    def lose_cell(self, death: CellDied) -> None:
+        """Go on without the cell, which the agent killed; what was last seen of its files stands."""
+        self.world.cell = None
+        self.lost = str(death)
+
     def spend_tokens(self, tokens: int) -> None:
         """Count tokens of an observation."""
         self.spent = replace(self.spent, tokens=self.spent.tokens + tokens)
@@ -174,7 +182,7 @@ class Episode:
             files=files_between(before, self.last_files),
             verdict=verdict,
             end_cause=ending.cause if ending else "",
-            inexact=tuple(turn.inexact),
+            inexact=(*turn.inexact, *([self.lost] if self.lost else [])),
             recomputed=turn.recomputed,
         )
 

@@ -1,0 +1,61 @@
+"""The start of an episode: proof that the world is untouched, then the task's own rows and files."""
+
+from blake3 import blake3
+from sqlalchemy import MetaData
+from sqlalchemy.exc import SQLAlchemyError
+
+from wardian.envs.errors import TaskError
+from wardian.envs.task import Task, TaskId
+from wardian.sandbox.database.base import RowChange, WorldDatabase
+from wardian.sandbox.errors import DatabaseProblem, FileProblem, LeakDetected
+from wardian.sandbox.files import FileKind
+from wardian.sandbox.world import World
+
+
+def stream_seed(task_id: TaskId, episode_seed: int) -> int:
+    """The seed of an episode's random streams."""
+    return int.from_bytes(blake3(f"{task_id}\x00{episode_seed}".encode()).digest()[:8], "big")
+
+
+def insert_rows(database: WorldDatabase, metadata: MetaData, task: Task) -> tuple[RowChange, ...]:
+    """Add the rows of `task` in one transaction; gives the changes that it made.
+
+    Raises:
+        TaskError: the world has no such table, or refuses a row.
+    """
+    unknown = sorted(set(task.rows) - set(metadata.tables))
+    if unknown:
+        raise TaskError(f"rows: {task.id} adds to {', '.join(unknown)}; the world has {', '.join(metadata.tables)}")
+    try:
+        with database.transaction() as session:
+            for table, rows in task.rows.items():
+                if rows:
+                    session.execute(metadata.tables[table].insert(), [dict(row) for row in rows])
+    except (DatabaseProblem, SQLAlchemyError) as error:
+        raise TaskError(f"rows: the world's database refuses those of {task.id}: {error}") from error
+    return database.take_changes()
+
+
+async def place_files(world: World, task: Task) -> None:
+    """Write the files of `task`, and look that nothing else in the cell differs from its start.
+
+    Raises:
+        TaskError: the files cannot be written.
+        LeakDetected: the cell holds a change that is not of this task.
+    """
+    assert world.cell is not None, "a world without a cell has no place for files"
+    if task.files.entries:
+        try:
+            await world.cell.write_files(task.files)
+        except FileProblem as error:
+            raise TaskError(f"files: those of {task.id} cannot be written: {error}") from error
+    found = (await world.refresh_files()).changes
+    # A folder above a task's file is new or touched; every other path must be as it was.
+    foreign = {
+        path: change
+        for path, change in found.items()
+        if path not in task.files.entries
+        and not (change.kind is FileKind.DIRECTORY and any(entry.startswith(f"{path}/") for entry in task.files.entries))
+    }
+    if foreign:
+        raise LeakDetected("files", tuple(f"{path}: {change}" for path, change in sorted(foreign.items())))
