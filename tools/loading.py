@@ -141,6 +141,21 @@ def check(value: Json) -> Rejected | None:
     return None
 
 
+def json_end(text: str, start: int) -> int | None:
+    """Where the object or array that begins at `start` (after blanks) ends; `None` when it does not."""
+    depth = 0
+    for found in _BRACKET.finditer(text, start):
+        if found[0] in ("[", "{"):
+            depth += 1
+        elif found[0] in ("]", "}"):
+            depth -= 1
+        elif depth == 0:
+            return None
+        if depth == 0:
+            return found.end()
+    return None
+
+
 def json_type(value: Json) -> str:
     """What JSON calls a value, with its article."""
     names = {
@@ -203,10 +218,10 @@ def _depth(text: str) -> int:
         return 0
     depth = deepest = 0
     for found in _BRACKET.finditer(text):
-        if found[0] in "[{":
+        if found[0] in ("[", "{"):
             depth += 1
             deepest = max(deepest, depth)
-        elif found[0] in "]}":
+        elif found[0] in ("]", "}"):
             depth -= 1
     return deepest
 

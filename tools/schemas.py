@@ -68,8 +68,10 @@ def _plain(node: Json, defs: dict[str, Json], inside: tuple[str, ...]) -> Any:
             return {"type": "object"}  # a recursive type: open from here on, its model still checks it
         return _plain({**defs[name], **{k: v for k, v in node.items() if k != "$ref"}}, defs, (*inside, name))
     kept = {key: value for key, value in node.items() if key not in ("$defs", "title")}
-    if _is_free_form(kept):
-        del kept["additionalProperties"]
+    if kept.get("type") == "object" and kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]  # says nothing
+    if kept.get("default", ...) is None:
+        del kept["default"]  # stands for "not given"; shown, it would be a value that the type may refuse
     ordered = [key for key in _KEY_ORDER if key in kept] + sorted(key for key in kept if key not in _KEY_ORDER)
     plain = {}
     for key in ordered:
@@ -81,10 +83,6 @@ def _plain(node: Json, defs: dict[str, Json], inside: tuple[str, ...]) -> Any:
         else:
             plain[key] = _plain(value, defs, inside)
     return _merged_types(plain)
-
-
-def _is_free_form(node: dict[str, Json]) -> bool:
-    return node.get("type") == "object" and node.get("additionalProperties") is True
 
 
 def _merged_types(node: dict[str, Json]) -> dict[str, Json]:
