@@ -27,7 +27,7 @@ from uuid import UUID
 
 from wardian.tools.contract import Json
 
-RESULT_CAP_CHARS = 32_000
+RESULT_CAP_CHARS = 72_000
 """Most characters of one answer, rendered as JSON, that an agent is shown."""
 
 
