@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
 from wardian.sandbox.cell import Cell
+from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.world import World
 from wardian.tools.errors import ToolMisdeclared
 
@@ -82,6 +83,8 @@ class Source(StrEnum):
     PRIMARY = "primary"
     REPLICA = "replica"
     """May be served from a lagging copy when a fault profile says so."""
+    QUERY = "query"
+    """The agent's own SQL on the primary, through `ToolContext.database`; no transaction, and never a write."""
     CELL = "cell"
     """Commands and files of the chamber, no database."""
 
@@ -106,7 +109,7 @@ class ToolContext:
     agent_id: str
     """The identity that the agent acts under."""
     session: Session | None
-    """The call's transaction; `None` for tools of source `cell`. Read only when the tool does not mutate."""
+    """The call's transaction; `None` for tools of source `cell` or `query`. Read only when the tool does not mutate."""
     effects: list[dict[str, Json]] = field(default_factory=list)
     """Facts for the trusted event log, appended by `note`; kept only if the call commits."""
     inexact: str = ""
@@ -119,8 +122,14 @@ class ToolContext:
     @property
     def db(self) -> Session:
         """The session, for tools that declared a database."""
-        assert self.session is not None, "a tool of source 'cell' has no database"
+        assert self.session is not None, "only tools of source 'primary' or 'replica' have a transaction"
         return self.session
+
+    @property
+    def database(self) -> WorldDatabase:
+        """The world database, for tools of source `query`."""
+        assert self.world.database is not None, "this world has no database"
+        return self.world.database
 
     @property
     def cell(self) -> Cell:
@@ -134,8 +143,7 @@ class ToolContext:
 
     def new_id(self, table: str) -> int:
         """The next id of `table`."""
-        assert self.world.database is not None
-        return self.world.database.allocate_id(self.db, table)
+        return self.database.allocate_id(self.db, table)
 
     def note(self, kind: str, **facts: Json) -> None:
         """Write a fact into the trusted event log, such as `note("refund", invoice_id=7, amount=1200)`."""
@@ -182,8 +190,8 @@ class Tool(Generic[A]):
             raise ToolMisdeclared(f"name: {self.name!r} must match {_NAME.pattern}")
         if not self.description.strip():
             raise ToolMisdeclared(f"{self.name}: description: the model reads nothing else; write one")
-        if self.mutates and self.source is Source.REPLICA:
-            raise ToolMisdeclared(f"{self.name}: source: a tool that mutates works on the primary")
+        if self.mutates and self.source in (Source.REPLICA, Source.QUERY):
+            raise ToolMisdeclared(f"{self.name}: source: a tool that mutates works on 'primary' or 'cell', not {self.source.value!r}")
         if self.empty_page is not None and (self.mutates or self.source is not Source.REPLICA):
             raise ToolMisdeclared(f"{self.name}: empty_page: only reads of source 'replica' can come back empty")
         if self.idempotency_key and (not self.mutates or self.idempotency_key not in self.arguments.model_fields):

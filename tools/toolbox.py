@@ -192,7 +192,7 @@ class Toolbox:
         return Outcome(Status.OK, content)
 
     async def _run(self, attempt: _Attempt, tool: Tool[Any], arguments: Arguments) -> Json:
-        if tool.source is Source.CELL:
+        if tool.source in (Source.CELL, Source.QUERY):
             return await self._handle(attempt, tool, arguments, None)
         database = attempt.world.database
         if database is None:

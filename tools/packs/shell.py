@@ -74,9 +74,9 @@ def _answer(done: ExecResult) -> dict[str, Json]:
 SHELL: Tool[Any] = Tool(
     name="shell",
     description=(
-        "Run a command with bash and get its outcome, exit code, stdout and stderr. Each call is a fresh shell: working directory, variables, "
-        "options and background processes do not carry over, files do. There is no terminal and no input. Long output is cut in the middle; "
-        "its true size is given."
+        "Run a command with bash and get its outcome, exit code, stdout and stderr. Each call is a fresh shell: working directory, "
+        "variables, options and background processes do not carry over, files do. There is no terminal and no input. Long output is "
+        "cut in the middle; its true size is given."
     ),
     arguments=ShellArguments,
     handler=run,
