@@ -1,8 +1,7 @@
 """What goes into a step and what comes out of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from wardian.envs.verifier import Verdict
@@ -68,7 +67,7 @@ class StepInfo:
     """The whole state after the step; `None` when it could not be taken (the step failed)."""
     database: tuple[RowChange, ...] = ()
     """Rows that this step changed."""
-    files: Mapping[str, FileChange | None] = MappingProxyType({})
+    files: Mapping[str, FileChange | None] = field(default_factory=dict)
     """Paths that this step changed, each as it differs from the start; `None`: it is again as at the start."""
     verdict: Verdict | None = None
     """Set at the end of an episode that was verified."""

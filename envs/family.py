@@ -21,6 +21,8 @@ class Family(ABC):
     version: int = 1
     evidence_files: tuple[str, ...] = ()
     """Paths whose bytes the verifier wants to see at the end, if they changed."""
+    secret_parameters: tuple[str, ...] = ()
+    """Parameters of a task whose texts must not stand in anything that an agent is given at the start."""
     reward: RewardSpec = RewardSpec()
     """What a verdict and the costs on the way to it are worth."""
     ends_on_effects: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ different rewards can be compared on equal verdicts.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 
 from wardian.envs.verifier import Verdict
 
@@ -27,7 +26,7 @@ class RewardSpec:
     """For each malformed or invalid call, under the policy `penalise` only."""
     step_cost: float = 0.0
     """For each call or message."""
-    checks: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    checks: Mapping[str, float] = field(default_factory=dict)
     """The family's own components: name of a check, and what it gives when it passed."""
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 
@@ -83,5 +83,6 @@ class Task:
     @property
     def hash(self) -> str:
         """Content address of the whole task."""
-        body = [str(self.id), self.instruction, self.start.isoformat(), self.parameters, self.rows, self.files.key, self.tools]
+        body = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("files", "budgets")}
+        body |= {"files": self.files.key, "budgets": asdict(self.budgets)}
         return digest(json.dumps(body, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))

@@ -7,6 +7,7 @@ from wardian.envs.worlds.toy.families.requests import LendingDesk
 from wardian.envs.worlds.toy.schema import Base
 from wardian.envs.worlds.toy.tools import TOOLS
 from wardian.sandbox.database.base import TemplateSource
+from wardian.tools.packs.files import file_tools
 
 
 def definition() -> WorldDefinition:
@@ -17,7 +18,7 @@ def definition() -> WorldDefinition:
         title="A library that lends things",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("toy", Base.metadata, seed.seed_rows, builder_modules=(seed.__name__,)),
-        tools=TOOLS,
+        tools=(*TOOLS, *file_tools(with_shell=False)),
         families=(LendingDesk(),),
         files=file_layer(__name__),
         scopes_of=lambda world, agent_id: frozenset({"desk", "workshop"}),

@@ -15,7 +15,7 @@ Record = TypeVar("Record", Item, Member)
 
 
 class ListItems(Arguments):
-    kind: str = Field(description="Kind of item, such as 'drill'.")
+    kind: str | None = Field(default=None, description="Kind of item, such as 'drill'; leave it out for all.")
 
 
 class ShowItem(Arguments):
@@ -41,9 +41,10 @@ class WriteOffItem(Arguments):
 
 
 async def list_items(context: ToolContext, args: ListItems) -> Json:
-    items = context.db.scalars(select(Item).where(Item.kind == args.kind).order_by(Item.id)).all()
+    wanted = select(Item).order_by(Item.id)
+    items = context.db.scalars(wanted if args.kind is None else wanted.where(Item.kind == args.kind)).all()
     lent = set(context.db.scalars(select(Loan.item_id).where(Loan.returned_at.is_(None))))
-    return [{"item_id": item.id, "in_house": item.id not in lent and not item.written_off} for item in items]
+    return [{"item_id": item.id, "kind": item.kind, "in_house": item.id not in lent and not item.written_off} for item in items]
 
 
 async def show_item(context: ToolContext, args: ShowItem) -> Json:
@@ -111,7 +112,7 @@ def _open_loan(session: Session, item_id: int) -> Loan | None:
 TOOLS = (
     Tool(
         "list_items",
-        "List the items of a kind, with whether each is in the house. Served from a copy that may lag behind.",
+        "List the items, with whether each is in the house. Served from a copy that may lag behind.",
         ListItems,
         list_items,
         source=Source.REPLICA,

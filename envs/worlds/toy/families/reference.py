@@ -17,9 +17,9 @@ Step = Generator[Action, Observation, Any]
 
 def solve(requests: str, report: str) -> Step:
     """Work through the file `requests`, write the file `report`, and say so."""
-    text = yield from ask("read_file", path=requests)
+    found = yield from ask("read_file", path=requests)
     lines: list[str] = []
-    for line in text["content"].splitlines():
+    for line in found["text"].splitlines():
         words = line.split()
         member = int(words[1])
         if words[2] == "brings":

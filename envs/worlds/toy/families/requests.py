@@ -26,6 +26,7 @@ Then write {REPORT} as {REQUESTS.rsplit("/", 1)[0]}/NOTES.txt says, and send a m
 class LendingDesk(Family):
     name = "lending-desk"
     evidence_files = (REPORT,)
+    secret_parameters = ("report",)
     reward = RewardSpec(success=1.0, partial=0.2, hard_failure=-1.0, step_cost=-0.002, checks={"report": 0.1})
     ends_on_effects = ("written_off",)
 

@@ -1,0 +1,38 @@
+"""Worlds by name, and their packaged files."""
+
+import pytest
+
+from wardian.envs.errors import TaskError
+from wardian.envs.registry import known_worlds, load_world, profile
+from wardian.envs.resources import file_layer, read_text
+
+
+def test_a_built_in_world_is_loaded_by_its_name() -> None:
+    assert load_world("toy").name == "toy"
+    assert {"billing", "toy"} <= set(known_worlds())
+
+
+def test_a_world_of_ones_own_is_named_by_its_function() -> None:
+    assert load_world("wardian.envs.worlds.toy:definition").name == "toy"
+
+
+@pytest.mark.parametrize(
+    "name", ["nowhere", "no.such.module:definition", "wardian.envs.worlds.toy:nothing", "wardian.envs.registry:known_worlds"]
+)
+def test_a_wrong_name_says_what_is_wrong(name: str) -> None:
+    with pytest.raises(TaskError, match=r"world: .*(built in are .*toy|cannot be loaded|no WorldDefinition)"):
+        load_world(name)
+
+
+def test_a_wrong_profile_lists_the_known() -> None:
+    with pytest.raises(TaskError, match="none, mild, realistic, harsh"):
+        profile("rough")
+
+
+def test_texts_and_files_come_with_the_package() -> None:
+    assert "Never write an item off" in load_world("toy").policy
+    assert list(load_world("toy").files.entries) == ["/workspace/NOTES.txt"]
+    with pytest.raises(TaskError, match=r"no file 'NONE\.md'"):
+        read_text("wardian.envs.worlds.toy", "NONE.md")
+    with pytest.raises(TaskError, match="no folder 'none'"):
+        file_layer("wardian.envs.worlds.toy", "none")
