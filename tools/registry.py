@@ -38,10 +38,10 @@ def _arguments(tool: Tool[Any]) -> str:
     if not schema["properties"]:
         return f"### `{tool.name}`\n\nNo arguments.\n"
     required = schema.get("required", [])
-    rows = [
-        f"| `{name}` | {' or '.join(sorted(types_of(inner))) or 'any'} | {'yes' if name in required else 'no'} | {_cell(inner.get('description', ''))} |"
-        for name, inner in schema["properties"].items()
-    ]
+    rows = []
+    for name, inner in schema["properties"].items():
+        types = " or ".join(sorted(types_of(inner))) or "any"
+        rows.append(f"| `{name}` | {types} | {'yes' if name in required else 'no'} | {_cell(inner.get('description', ''))} |")
     return "\n".join([f"### `{tool.name}`\n", "| argument | type | required | meaning |\n| --- | --- | --- | --- |", *rows, ""])
 
 

@@ -50,9 +50,7 @@ def sql_tools(metadata: MetaData, scopes: tuple[str, ...] = ()) -> tuple[Tool[An
         ),
         Tool(
             name="query_database",
-            description=(
-                f"Run one read-only SQL statement. Gives columns and rows, at most {LIMITS.rows} of them. Statements that write are refused."
-            ),
+            description=f"Run one read-only SQL statement. Gives columns and rows, at most {LIMITS.rows}. Writing is refused.",
             arguments=QueryArguments,
             handler=_query,
             latency=Latency(20, 200),
