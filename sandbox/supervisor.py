@@ -1,0 +1,1480 @@
+"""PID 1 of a cell: makes chambers, runs commands in them, ends them. Standard library only, one file.
+
+    host ══ frames over stdin/stdout ══ supervisor (PID 1) ══ messages over a socket pair ══ chamber's init (PID 1 there)
+                                                                                              ├── runner ── command
+                                                                                              └── file worker
+
+- The *supervisor* speaks frames with the host, keeps the sealed layers, and makes and ends chambers. It never opens a path
+  that an agent can shape.
+- A chamber's *init* is a clone of it in new pid, mount, IPC, UTS and network namespaces. Once its root stands it installs
+  the second seccomp filter, empties its bounding set, and forks: a *runner* for each command (a child subreaper, so that
+  whatever is born of a command stays its descendant and can be ended and counted), a *worker* for each file operation,
+  which becomes the agent's user first.
+- In the `fresh` tier the container itself is the chamber: the same init, without new namespaces.
+
+Everything is imported before the first chamber, and importing is then switched off: nothing that an agent wrote can be
+loaded into a trusted process. Replies of runners and workers go over the same socket pair, whose messages are atomic.
+
+Frame and message: `!IIB` length of the body, request id, kind; then the body. Kinds: 1 request (JSON), 2 data, 3 end (JSON).
+Fingerprint leaves and file manifests are documented where they are made.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import errno
+import fcntl
+import gc
+import hashlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the typing module itself would cost every cell a megabyte
+    from typing import Any
+
+HEADER = struct.Struct("!IIB")
+REQUEST, DATA, END = 1, 2, 3
+CHUNK = 60 * 1024
+"""Largest body of one message; well below the default socket buffer, so that sending never fails for size."""
+
+CELL = "/cell"
+AGENT_UID_SHOWN = 1000
+"""What a manifest shows for the agent's uid, so that digests agree between cells."""
+
+# ---------------------------------------------------------------------------------------------------- kernel interface
+
+libc = ctypes.PyDLL(None, use_errno=True)
+MACHINE = os.uname().machine
+NEWNS, NEWUTS, NEWIPC, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
+NEW_ANY = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET | 0x2000000 | 0x10000000 | 0x80  # with cgroup, user, time
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
+PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SUBREAPER, PR_CAP_AMBIENT = 1, 22, 24, 36, 47
+SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+# Numbers by name: (x86_64, aarch64); None where the machine has no such call.
+DENIED = {
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
+    "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "ptrace": (101, 117),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264),
+    "fanotify_init": (300, 262), "quotactl": (179, 60), "quotactl_fd": (443, 443), "acct": (163, 89), "swapon": (167, 224),
+    "swapoff": (168, 225), "reboot": (169, 142), "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171), "syslog": (103, 116), "vhangup": (153, 58), "sethostname": (170, 161), "setdomainname": (171, 162),
+    "iopl": (172, None), "ioperm": (173, None), "modify_ldt": (154, None), "mknod": (133, None), "mknodat": (259, 33),
+    "move_pages": (279, 239), "migrate_pages": (256, 238), "lookup_dcookie": (212, 18), "uselib": (134, None), "personality": (135, 92),
+}
+MKNOD = {"x86_64": ((133, 1), (259, 2)), "aarch64": ((33, 2),)}
+"""Calls that make a node, with the index of their mode argument: fifos and sockets stay allowed."""
+CLONE3 = 435
+SOCKET = {"x86_64": 41, "aarch64": 198}
+SOCKET_FAMILIES = (1, 2, 10, 16)
+"""UNIX, IPv4, IPv6, netlink. Others (vsock, packet, ALG) reach past the network namespace or widen the kernel's surface."""
+
+
+def check(result: int, what: object) -> int:
+    """Raise OSError for a failed libc call."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{os.strerror(number)}: {what}")
+    return result
+
+
+def mount(source: str, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    encoded = [part.encode("utf-8", "surrogateescape") if part is not None else None for part in (source, target, kind, data)]
+    check(libc.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3]), ("mount", target, kind, data))
+
+
+def read_text(path: str) -> str:
+    with open(path, "rb", buffering=0) as source:
+        parts = []
+        while part := source.read(65536):
+            parts.append(part)
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def seccomp_program() -> bytes:
+    """The second filter, as BPF instructions. Runs after the engine's own; either may refuse."""
+    ld, jeq, jge, jset, ret = 0x20, 0x15, 0x35, 0x45, 0x06
+    allow, eperm, enosys = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+    column = 0 if MACHINE == "x86_64" else 1
+    code: list[tuple[int, int, int, int]] = [(ld, 0, 0, 4), (jeq, 1, 0, AUDIT_ARCH[MACHINE]), (ret, 0, 0, eperm), (ld, 0, 0, 0)]
+    if MACHINE == "x86_64":
+        code += [(jge, 0, 1, 0x40000000), (ret, 0, 0, enosys)]
+    code += [(jeq, 0, 1, CLONE3), (ret, 0, 0, enosys)]
+    # clone with any namespace flag
+    code += [(jeq, 0, 4, SYS_CLONE[MACHINE]), (ld, 0, 0, 16), (jset, 0, 1, NEW_ANY & ~0x80), (ret, 0, 0, eperm), (ret, 0, 0, allow)]
+    # nodes: fifo, socket and regular file only
+    for number, argument in MKNOD[MACHINE]:
+        code += [(jeq, 0, 7, number), (ld, 0, 0, 16 + 8 * argument), (0x54, 0, 0, 0o170000), (jeq, 3, 0, 0o10000), (jeq, 2, 0, 0o140000)]
+        code += [(jeq, 1, 0, 0o100000), (ret, 0, 0, eperm), (ret, 0, 0, allow)]
+    code += [(jeq, 0, 3 + len(SOCKET_FAMILIES), SOCKET[MACHINE]), (ld, 0, 0, 16)]
+    for index, family in enumerate(SOCKET_FAMILIES):
+        code.append((jeq, len(SOCKET_FAMILIES) - index, 0, family))
+    code += [(ret, 0, 0, eperm), (ret, 0, 0, allow)]
+    handled = {number for number, _ in MKNOD[MACHINE]}
+    for numbers in DENIED.values():
+        denied = numbers[column]
+        if denied is not None and denied not in handled:
+            code += [(jeq, 0, 1, denied), (ret, 0, 0, eperm)]
+    code.append((ret, 0, 0, allow))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+SECCOMP = seccomp_program()
+
+
+class SockFprog(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def install_seccomp() -> None:
+    program = SockFprog(len(SECCOMP) // 8, SECCOMP)
+    check(libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0), "seccomp filter")
+
+
+def drop_bounding_set() -> None:
+    """Empty the bounding and ambient sets: nothing executed from here on can gain a capability."""
+    libc.prctl(PR_CAP_AMBIENT, 4, 0, 0, 0)
+    for capability in range(64):
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break
+
+
+def keep_capabilities(*kept: int) -> None:
+    """Reduce this process's own capabilities to `kept`."""
+    mask = sum(1 << capability for capability in kept)
+    header = struct.pack("=Ii", 0x20080522, 0)
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    check(libc.capset(header, struct.pack("=6I", low, low, 0, high, high, 0)), "capset")
+
+
+CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN = 1, 5, 6, 7, 21
+
+
+def clone(flags: int) -> int:
+    """fork(2) into new namespaces; 0 in the child. Only safe in a process of one thread."""
+    return check(libc.syscall(ctypes.c_long(SYS_CLONE[MACHINE]), ctypes.c_long(flags | signal.SIGCHLD), 0, 0, 0, 0), "clone")
+
+
+def loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        fcntl.ioctl(probe, 0x8914, struct.pack("16sh", b"lo", 0x41))
+
+
+# ---------------------------------------------------------------------------------------------------------- messages
+
+
+def send_frame(request_id: int, kind: int, body: bytes) -> None:
+    """Write one frame to the host, whole."""
+    rest = memoryview(HEADER.pack(len(body), request_id, kind) + body)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
+def answer(channel: socket.socket, request_id: int, result: dict[str, Any], data: bytes = b"") -> None:
+    """Send a reply over a chamber's socket pair: data in chunks, then the end."""
+    for start in range(0, len(data), CHUNK):
+        body = data[start : start + CHUNK]
+        channel.sendall(HEADER.pack(len(body), request_id, DATA) + body)
+    body = json.dumps(result).encode()
+    channel.sendall(HEADER.pack(len(body), request_id, END) + body)
+
+
+def receive(channel: socket.socket) -> tuple[int, int, bytes, list[int]]:
+    """Take one message, with any descriptors that came along. Kind 0: the other end is gone."""
+    body, ancillary, _, _ = channel.recvmsg(CHUNK + 8192, socket.CMSG_SPACE(8 * 4))
+    descriptors = array.array("i")
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(payload[: len(payload) - len(payload) % 4])
+    if not body:
+        return 0, 0, b"", list(descriptors)
+    _, request_id, kind = HEADER.unpack_from(body)
+    return request_id, kind, body[HEADER.size :], list(descriptors)
+
+
+# ----------------------------------------------------------------------------------------------------- configuration
+
+
+class Settings:
+    """What the host asked for when it made the container, as JSON in the first argument."""
+
+    def __init__(self, text: str) -> None:
+        given = json.loads(text)
+        self.tier: str = given["tier"]
+        self.uid: int = given["uid"]
+        self.hostname: str = given["hostname"]
+        self.workdir: str = given["workdir"]
+        self.disk_mib: int = given["disk_mib"]
+        self.shm_mib: int = given["shm_mib"]
+        self.processes: int = given["processes"]
+        self.open_files: int = given["open_files"]
+        self.file_size_mib: int = given["file_size_mib"]
+        self.environment: dict[str, str] = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": self.workdir,
+            "USER": "agent",
+            "LOGNAME": "agent",
+            "SHELL": "/bin/bash",
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "TERM": "dumb",
+            "PAGER": "cat",
+            "GIT_PAGER": "cat",
+            "MANPAGER": "cat",
+            "SYSTEMD_PAGER": "cat",
+            "GIT_EDITOR": "true",
+            "EDITOR": "true",
+            "GIT_TERMINAL_PROMPT": "0",
+            "DEBIAN_FRONTEND": "noninteractive",
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def limits(self) -> tuple[tuple[int, int], ...]:
+        size = self.file_size_mib << 20
+        return (
+            (resource.RLIMIT_NPROC, self.processes),
+            (resource.RLIMIT_NOFILE, self.open_files),
+            (resource.RLIMIT_FSIZE, size),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_MSGQUEUE, 1 << 20),
+            (resource.RLIMIT_MEMLOCK, 64 << 10),
+            (resource.RLIMIT_SIGPENDING, 1024),
+        )
+
+
+def become_agent(settings: Settings) -> None:
+    """Give up everything: limits first, then user. The filter and the empty bounding set are inherited from init."""
+    for kind, value in settings.limits():
+        resource.setrlimit(kind, (value, value))
+    score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    os.write(score, b"1000")
+    os.close(score)
+    os.setgroups([])
+    os.setresgid(settings.uid, settings.uid, settings.uid)
+    os.setresuid(settings.uid, settings.uid, settings.uid)
+    os.umask(0o022)
+
+
+class MemoryCounter:
+    """The container's count of out-of-memory kills; cgroup v1 and v2. Opened once, since a chamber has no /sys."""
+
+    def __init__(self) -> None:
+        self.descriptor = -1
+        for path in ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events"):
+            if os.path.exists(path):
+                self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                break
+
+    def kills(self) -> int:
+        """Kills so far; 0 for ever where the engine shows no counter."""
+        if self.descriptor < 0:
+            return 0
+        for line in os.pread(self.descriptor, 4096, 0).decode().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+        return 0
+
+
+# ---------------------------------------------------------------------------------------------------------- commands
+
+
+class Cancelled(Exception):
+    pass
+
+
+def on_cancel(number: int, frame: object) -> None:
+    raise Cancelled
+
+
+class Capture:
+    """Keeps head and tail of one stream and counts all of it, in constant memory."""
+
+    def __init__(self, descriptor: int, cap: int) -> None:
+        self.descriptor = descriptor
+        self.half = cap // 2
+        self.cap = cap
+        self.head = bytearray()
+        self.tail = bytearray()
+        self.total = 0
+
+    def read(self) -> bool:
+        """Take what is there; False at the end of the stream."""
+        try:
+            data = os.read(self.descriptor, 1 << 18)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        self.total += len(data)
+        room = self.half - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+            data = data[room:]
+        if data:
+            self.tail += data
+            keep = self.cap - self.half
+            if len(self.tail) > keep:
+                del self.tail[:-keep]
+        return True
+
+
+def descendants(root: int) -> list[int]:
+    """Live processes below `root`, from the chamber's /proc. Zombies do not count."""
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                fields = read_text(f"/proc/{name}/stat").rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[0] not in "ZX":
+                parents[int(name)] = int(fields[1])
+    found = []
+    for pid in parents:
+        ancestor, hops = parents[pid], 0
+        while ancestor in parents and ancestor not in (root, 1) and hops < 4096:
+            ancestor, hops = parents[ancestor], hops + 1
+        if ancestor == root:
+            found.append(pid)
+    return found
+
+
+def reap_children() -> bool:
+    """Collect ended children; True when none is left, which for a subreaper means no descendant at all."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def kill_everything_of(settings: Settings) -> None:
+    """End every process of the agent in this chamber at once; the answer to a fork bomb."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setresuid(settings.uid, settings.uid, settings.uid)
+            os.kill(-1, signal.SIGKILL)
+        finally:
+            os._exit(0)
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass
+
+
+def end_descendants(settings: Settings, deadline: float) -> bool:
+    """End all that was born of this runner, confirmed by counting. False when the deadline passed first."""
+    me, rounds = os.getpid(), 0
+    while not reap_children():
+        rounds += 1
+        if rounds > 30:
+            kill_everything_of(settings)
+        for pid in descendants(me):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if reap_children():
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.0003 if rounds < 10 else 0.003)
+    return True
+
+
+def start_command(settings: Settings, request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int]) -> int:
+    """Fork the command. A failure to execute comes back over the `error` pipe as an errno and a step."""
+    pid = os.fork()
+    if pid:
+        return pid
+    step = "start"
+    try:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        os.setsid()
+        os.dup2(stdin, 0)
+        os.dup2(pipes["out"], 1)
+        os.dup2(pipes["err"], 2)
+        become_agent(settings)
+        step = "workdir"
+        os.chdir(request["workdir"])
+        step = "execute"
+        environment = dict(settings.environment)
+        environment.update(request["environment"])
+        argv = request["argv"]
+        if script >= 0:
+            os.dup2(script, 3)
+            argv = ["/bin/bash", "/dev/fd/3"]
+        program = argv[0]
+        if "/" in program:
+            os.execve(program, argv, environment)
+        os.execvpe(program, argv, environment)
+    except BaseException as error:  # the child must never return into the runner's code
+        number = error.errno if isinstance(error, OSError) and error.errno else 0
+        os.write(pipes["error"], f"{number} {step} {error}".encode("utf-8", "replace")[:2000])
+    finally:
+        os._exit(127)
+
+
+def run_command(channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter) -> None:
+    """The whole life of one command, in a runner process; answers over the channel."""
+    check(libc.prctl(PR_SET_SUBREAPER, 1, 0, 0, 0), "subreaper")
+    signal.signal(signal.SIGUSR1, on_cancel)
+    kills_before = memory.kills()
+    stdin = descriptors[0] if request["stdin"] else os.open("/dev/null", os.O_RDONLY)
+    script = descriptors[-1] if request["script"] else -1
+    out_read, out_write = os.pipe2(os.O_CLOEXEC)
+    err_read, err_write = os.pipe2(os.O_CLOEXEC)
+    error_read, low = os.pipe2(os.O_CLOEXEC)
+    error_write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # out of the way of the script's descriptor 3
+    os.close(low)
+    started = time.monotonic()
+    outcome, code, number, left_behind = "exited", None, None, 0
+    streams = [Capture(out_read, request["cap"]), Capture(err_read, request["cap"])]
+    error = b""
+    confirmed = True
+    try:
+        child = start_command(settings, request, stdin, script, {"out": out_write, "err": err_write, "error": error_write})
+        for descriptor in (out_write, err_write, error_write):
+            os.close(descriptor)
+        error = os.read(error_read, 4096)
+        status, timed_out = wait_for(child, streams, started + request["timeout_s"])
+        elapsed_ms = (time.monotonic() - started) * 1e3
+    except Cancelled:
+        status, timed_out, elapsed_ms = None, True, (time.monotonic() - started) * 1e3
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    if timed_out:
+        outcome = "timed_out"
+        confirmed = end_timed_out(settings, streams, request["grace_s"])
+        elapsed_ms = (time.monotonic() - started) * 1e3
+    elif not reap_children():
+        left_behind = len(descendants(os.getpid()))
+        confirmed = end_descendants(settings, time.monotonic() + 5)
+    drain(streams)
+    if status is not None and not timed_out:
+        code, number = decode_status(status)
+        if number is not None:
+            outcome = "killed"
+    out_of_memory = memory.kills() > kills_before
+    if out_of_memory and (number == signal.SIGKILL or code not in (0, None)):
+        outcome = "out_of_memory"
+    if error:
+        outcome, code, number = "could_not_start", None, None
+    result = {
+        "outcome": outcome, "exit_code": code, "signal": number, "elapsed_ms": elapsed_ms, "left_behind": left_behind,
+        "detail": error.decode("utf-8", "replace"), "confirmed": confirmed,
+        "streams": [[len(stream.head), len(stream.tail), stream.total] for stream in streams],
+    }  # fmt: skip
+    answer(channel, request_id, result, b"".join(bytes(stream.head) + bytes(stream.tail) for stream in streams))
+
+
+def decode_status(status: int) -> tuple[int | None, int | None]:
+    """Exit code and signal of a wait status; a signal's code is 128 + its number, as shells show it."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return 128 + number, number
+    return os.WEXITSTATUS(status), None
+
+
+def wait_for(child: int, streams: list[Capture], deadline: float) -> tuple[int | None, bool]:
+    """Read output until the direct child ends or the deadline passes: (wait status, timed out)."""
+    handle = os.pidfd_open(child)
+    poller = select.poll()
+    poller.register(handle, select.POLLIN)
+    by_descriptor = {stream.descriptor: stream for stream in streams}
+    for descriptor in by_descriptor:
+        os.set_blocking(descriptor, False)
+        poller.register(descriptor, select.POLLIN)
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return None, True
+        ended = False
+        for descriptor, _ in poller.poll(left * 1000 + 1):
+            if descriptor == handle:
+                ended = True
+            elif not by_descriptor[descriptor].read():
+                poller.unregister(descriptor)
+        if ended:
+            return os.waitpid(child, 0)[1], False
+
+
+def end_timed_out(settings: Settings, streams: list[Capture], grace_s: float) -> bool:
+    """Ask all of a call's processes to end, wait a moment, then end them."""
+    for pid in descendants(os.getpid()):
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            continue
+    deadline = time.monotonic() + grace_s
+    while time.monotonic() < deadline and not reap_children():
+        drain(streams)
+        time.sleep(0.002)
+    return end_descendants(settings, time.monotonic() + 5)
+
+
+def drain(streams: list[Capture]) -> None:
+    """Take what is still in the pipes, without waiting for writers."""
+    for stream in streams:
+        os.set_blocking(stream.descriptor, False)
+        before = -1
+        while stream.total != before:
+            before = stream.total
+            stream.read()
+
+
+# ------------------------------------------------------------------------------------------------------------- files
+
+
+def file_kind(error: OSError, path: str) -> str:
+    """Name a failure by errno. A missing parent is told apart from a missing file by looking at the parent."""
+    if error.errno == errno.ENOENT:
+        parent = os.path.dirname(path.rstrip("/")) or "/"
+        return "not_found" if os.path.isdir(parent) else "parent_not_found"
+    return {
+        errno.EISDIR: "is_directory", errno.ENOTDIR: "not_a_directory", errno.EACCES: "permission_denied", errno.EPERM: "permission_denied",
+        errno.EROFS: "permission_denied", errno.ENAMETOOLONG: "name_too_long", errno.EFBIG: "too_large", errno.ENOSPC: "disk_full",
+        errno.EDQUOT: "disk_full", errno.ELOOP: "invalid_path", errno.EINVAL: "invalid_path", errno.ENXIO: "not_a_file",
+    }.get(error.errno or 0, "not_a_file")  # fmt: skip
+
+
+def describe(path: str, name: str) -> dict[str, Any]:
+    """What stands at `path`, links not followed."""
+    found = os.lstat(path)
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "other")
+    target = os.readlink(path) if kind == "link" else None
+    return {"path": name, "kind": kind, "mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid, "size": found.st_size, "target": target}
+
+
+def read_range(path: str, offset: int, limit: int) -> tuple[dict[str, Any], bytes]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    found = os.fstat(descriptor)
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, "is a directory")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.ENXIO, "is not a regular file")
+    parts, at = [], offset
+    while at < offset + limit:
+        part = os.pread(descriptor, min(1 << 20, offset + limit - at), at)
+        if not part:
+            break
+        parts.append(part)
+        at += len(part)
+    return {"size": found.st_size}, b"".join(parts)
+
+
+def make_parents(path: str) -> None:
+    parent = os.path.dirname(path)
+    if parent not in ("", "/") and not os.path.isdir(parent):
+        make_parents(parent)
+        os.mkdir(parent, 0o755)
+
+
+def write_whole(path: str, mode: int, source: int, start: int, size: int) -> None:
+    """Replace one file whole, or leave it as it was."""
+    if os.path.islink(path):
+        path = os.path.realpath(path)
+    if os.path.isdir(path):
+        raise OSError(errno.EISDIR, "is a directory")
+    make_parents(path)
+    parent, name = os.path.split(path)
+    temporary = os.path.join(parent, f".wardian-{os.getpid()}-{start}")
+    if len(os.fsencode(name)) > 255:
+        raise OSError(errno.ENAMETOOLONG, "file name too long")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        at = start
+        while at < start + size:
+            part = memoryview(os.pread(source, min(1 << 20, start + size - at), at))
+            at += len(part)
+            while part:
+                part = part[os.write(descriptor, part) :]
+        os.fchmod(descriptor, mode)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def file_operation(request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], bytes]:
+    """One operation, as the agent's user, inside the chamber."""
+    operation, path = request["op"], request.get("path", "")
+    if operation == "read":
+        return read_range(path, request["offset"], request["limit"])
+    if operation == "stat":
+        return describe(path, path), b""
+    if operation == "list":
+        names = sorted(os.listdir(path))
+        rows = []
+        for name in names:
+            try:
+                rows.append(describe(os.path.join(path, name), name))
+            except FileNotFoundError:
+                continue
+        return {}, json.dumps(rows).encode()
+    start = 0
+    for path, mode, size in request["files"]:
+        request["path"] = path
+        write_whole(path, mode, descriptors[-1], start, size)
+        start += size
+    return {}, b""
+
+
+def run_file_operation(channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings) -> None:
+    become_agent(settings)
+    try:
+        if request["op"] == "write":
+            request["files"] = json.loads(os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
+        result, data = file_operation(request, descriptors)
+    except OSError as error:
+        path = request.get("path", "")
+        result, data = {"problem": file_kind(error, path), "path": path, "message": error.strerror or str(error)}, b""
+    except ValueError as error:
+        result, data = {"problem": "invalid_path", "path": request.get("path", ""), "message": str(error)}, b""
+    answer(channel, request_id, result, data)
+
+
+# ---------------------------------------------------------------------------------------------------------- manifests
+
+
+def content_digest(directory: int, name: str) -> str:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
+    hasher = hashlib.blake2b(digest_size=16)
+    try:
+        while part := os.read(descriptor, 1 << 20):
+            hasher.update(part)
+    finally:
+        os.close(descriptor)
+    return hasher.hexdigest()
+
+
+def shown(found: os.stat_result, directory: int, name: str, uid: int) -> tuple[Any, ...]:
+    """One entry of a manifest: kind, mode, uid, size, content. A directory's size is left out; file times always are."""
+    form = stat.S_IFMT(found.st_mode)
+    owner = AGENT_UID_SHOWN if found.st_uid == uid else found.st_uid
+    mode = stat.S_IMODE(found.st_mode)
+    if form == stat.S_IFREG:
+        return ("file", mode, owner, found.st_size, content_digest(directory, name))
+    if form == stat.S_IFLNK:
+        return ("link", 0o777, owner, 0, os.readlink(name, dir_fd=directory))
+    if form == stat.S_IFDIR:
+        return ("directory", mode, owner, 0, "")
+    return ("other", mode, owner, 0, f"{form:o}")
+
+
+def lookup(directory: int, path: str) -> tuple[int, os.stat_result] | None:
+    """Open the parent of `path` below `directory` without following any link; `None` where there is no such entry."""
+    parts = [part for part in path.split("/") if part]
+    at = os.dup(directory)
+    try:
+        for part in parts[:-1]:
+            following = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = following
+        return at, os.stat(parts[-1], dir_fd=at, follow_symlinks=False)
+    except OSError:
+        os.close(at)
+        return None
+
+
+class Manifest:
+    """Finds what an episode changed, from the overlay's upper layer and the base below it.
+
+    Directories are walked by descriptor and links never followed. A copied-up entry that is as in the base is left out, so
+    that what overlayfs does inside does not show.
+    """
+
+    def __init__(self, upper: int, base: int, uid: int) -> None:
+        self.upper, self.base, self.uid = upper, base, uid
+        self.found: dict[str, tuple[Any, ...] | None] = {}
+
+    def base_entry(self, path: str) -> tuple[Any, ...] | None:
+        """The base's entry at a path, or `None`."""
+        looked = lookup(self.base, path)
+        if looked is None:
+            return None
+        parent, found = looked
+        try:
+            return shown(found, parent, path.rsplit("/", 1)[1], self.uid)
+        finally:
+            os.close(parent)
+
+    def add_base_tree(self, source: str, path: str, skip: frozenset[str] = frozenset()) -> None:
+        """Record a part of the base as it shows at another place: what a renamed directory brings along."""
+        looked = lookup(self.base, source + "/.")
+        if looked is None:
+            return
+        try:
+            for name in sorted(os.listdir(looked[0])):
+                if name in skip:
+                    continue
+                entry = self.base_entry(f"{source}/{name}")
+                self.found[f"{path}/{name}"] = entry
+                if entry and entry[0] == "directory":
+                    self.add_base_tree(f"{source}/{name}", f"{path}/{name}")
+        finally:
+            os.close(looked[0])
+
+    def walk(self, directory: int, path: str, origin: str | None) -> None:
+        """Compare one directory of the upper layer. `origin`: where its lower part stands in the base, if anywhere."""
+        names = sorted(os.listdir(directory))
+        for name in names:
+            here = f"{path}/{name}"
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISCHR(found.st_mode):  # a whiteout; the agent cannot make any device
+                if self.base_entry(here) is not None:
+                    self.found[here] = None
+                continue
+            entry = shown(found, directory, name, self.uid)
+            before = self.base_entry(here)
+            if entry != before:
+                self.found[here] = entry
+            if entry[0] == "directory":
+                self.enter(directory, name, here, origin)
+        if origin is not None and origin != path:
+            self.add_base_tree(origin, path, frozenset(names))
+
+    def enter(self, directory: int, name: str, here: str, origin: str | None) -> None:
+        below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            redirect = overlay_attribute(below, "redirect")
+            following: str | None = f"{origin}/{name}" if origin is not None else None
+            if redirect:
+                following = redirect if redirect.startswith("/") else f"{origin or ''}/{redirect}"
+            elif overlay_attribute(below, "opaque") == "y":
+                following = None
+            if following is not None and self.base_entry(following) is None:
+                following = None
+            if following is None or following != here:
+                self.removed_under(here, frozenset(os.listdir(below)), following)
+            self.walk(below, here, following)
+        finally:
+            os.close(below)
+
+    def removed_under(self, here: str, kept: frozenset[str], origin: str | None) -> None:
+        """An opaque or redirected directory hides what the base has at its path."""
+        looked = lookup(self.base, here + "/.")
+        if looked is None:
+            return
+        try:
+            for name in os.listdir(looked[0]):
+                if name not in kept and (origin is None or self.base_entry(f"{origin}/{name}") is None):
+                    self.found[f"{here}/{name}"] = None
+        finally:
+            os.close(looked[0])
+
+
+def overlay_attribute(descriptor: int, name: str) -> str:
+    try:
+        return os.getxattr(descriptor, f"trusted.overlay.{name}").decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+
+
+WRITABLE_ROOTS_SKIPPED = frozenset(["/proc", "/sys", "/dev", CELL])
+
+
+def writable_places(uid: int) -> list[str]:
+    """Directories below which the agent may make or change anything; for the `fresh` tier, found once."""
+    found: list[str] = []
+
+    def visit(path: str) -> None:
+        try:
+            names = os.listdir(path or "/")
+        except OSError:
+            return
+        for name in names:
+            here = f"{path}/{name}"
+            status = os.lstat(here)
+            if here in WRITABLE_ROOTS_SKIPPED or not stat.S_ISDIR(status.st_mode):
+                continue
+            if status.st_uid == uid or status.st_mode & 0o002:
+                found.append(here)
+            else:
+                visit(here)
+
+    visit("")
+    return sorted(found)
+
+
+def tree(places: list[str], uid: int) -> dict[str, tuple[Any, ...]]:
+    """Manifest of everything at and below `places`."""
+    found: dict[str, tuple[Any, ...]] = {}
+
+    def visit(directory: int, path: str) -> None:
+        for name in sorted(os.listdir(directory)):
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            found[f"{path}/{name}"] = entry = shown(status, directory, name, uid)
+            if entry[0] == "directory":
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+                try:
+                    visit(below, f"{path}/{name}")
+                finally:
+                    os.close(below)
+
+    for place in places:
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            parent, _, name = place.rpartition("/")
+            above = os.open(parent or "/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            found[place] = shown(os.fstat(descriptor), above, name, uid)
+            os.close(above)
+            visit(descriptor, place)
+        finally:
+            os.close(descriptor)
+    return found
+
+
+def compare_trees(before: dict[str, tuple[Any, ...]], after: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...] | None]:
+    """What differs; of a removed tree only its top."""
+    found: dict[str, tuple[Any, ...] | None] = {path: entry for path, entry in after.items() if before.get(path) != entry}
+    gone = [path for path in before if path not in after]
+    for path in gone:
+        if path.rpartition("/")[0] in after or path.rpartition("/")[0] not in before:
+            found[path] = None
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------- fingerprint
+
+PROC_NET = ("tcp", "tcp6", "udp", "udp6", "raw", "raw6", "unix")
+
+
+def agent_status(settings: Settings) -> str:
+    """Become the agent in a child and tell what the kernel says of it: user, capabilities, filters, limits, descriptors."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become_agent(settings)
+            wanted = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+            lines = dict(line.split(":\t", 1) for line in read_text("/proc/self/status").splitlines() if ":\t" in line)
+            limits = [resource.getrlimit(kind)[0] for kind, _ in settings.limits()]
+            report = [f"{name}={lines.get(name, '').strip()}" for name in wanted] + [f"limits={limits}", f"umask={os.umask(0o022):o}"]
+            os.write(writer, ";".join(report).replace(str(settings.uid), "agent").encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    parts = []
+    while part := os.read(reader, 65536):
+        parts.append(part)
+    os.close(reader)
+    os.waitpid(pid, 0)
+    return b"".join(parts).decode()
+
+
+def short(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def mount_table() -> str:
+    """Mount points, types and options without numbers that change from one mount to the next."""
+    rows = []
+    for line in read_text("/proc/self/mountinfo").splitlines():
+        fields = line.split(" ")
+        dash = fields.index("-")
+        rows.append(" ".join([fields[3], fields[4], fields[5], fields[dash + 1], fields[dash + 3]]))
+    return "\n".join(sorted(rows))
+
+
+def measure_inside(settings: Settings) -> dict[str, str]:
+    """Leaves that only the chamber itself can tell, measured before it runs anything."""
+    sockets = {name: len(read_text(f"/proc/net/{name}").splitlines()) - 1 for name in PROC_NET if os.path.exists(f"/proc/net/{name}")}
+    ipc = {name: len(read_text(f"/proc/sysvipc/{name}").splitlines()) - 1 for name in ("shm", "msg", "sem")}
+    interfaces = sorted(line.split(":")[0].strip() for line in read_text("/proc/net/dev").splitlines()[2:])
+    leaves = {
+        "processes": ",".join(sorted((name for name in os.listdir("/proc") if name.isdigit()), key=int)),
+        "mounts": short(mount_table()),
+        "network": f"interfaces={','.join(interfaces)} sockets={json.dumps(sockets, sort_keys=True)}",
+        "ipc": json.dumps(ipc, sort_keys=True),
+        "mqueue": ",".join(sorted(os.listdir("/dev/mqueue"))) if os.path.isdir("/dev/mqueue") else "",
+        "shm": ",".join(sorted(os.listdir("/dev/shm"))),
+        "environment": short(json.dumps(settings.environment, sort_keys=True)),
+        "hostname": socket.gethostname(),
+    }
+    leaves["agent"] = agent_status(settings)
+    return leaves
+
+
+# -------------------------------------------------------------------------------------------------------------- init
+
+
+class Init:
+    """The chamber's first process: builds the root, then forks a runner or worker for each request."""
+
+    def __init__(self, supervisor: "Supervisor", channel: socket.socket) -> None:
+        self.settings = supervisor.settings
+        self.memory = supervisor.memory
+        self.layers = list(supervisor.stack)
+        self.redirect = supervisor.redirect
+        self.channel = channel
+        self.runners: dict[int, int] = {}
+        """Request id to runner's pid."""
+        self.upper = self.base = -1
+        self.before: dict[str, tuple[Any, ...]] = {}
+        self.places: list[str] = []
+
+    def build(self) -> None:
+        """Make the chamber's root: one overlay over everything, fresh /proc and /dev, loopback; then shut the doors."""
+        settings, box = self.settings, f"{CELL}/box"
+        mount("none", "/", None, MS_REC | MS_PRIVATE)
+        mount("tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=755,nr_inodes={max(settings.disk_mib, 16) * 4096}")
+        for name in ("upper", "work", "root"):
+            os.mkdir(f"{box}/{name}", 0o755)
+        root = f"{box}/root"
+        lower = ":".join([*(f"{CELL}/layers/{key}" for key in reversed(self.layers)), "/"])
+        mount("overlay", root, "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={lower},upperdir={box}/upper,workdir={box}/work{self.redirect}")
+        self.upper = os.open(f"{box}/upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.base = os.open(f"{CELL}/base", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2")
+        self.mask_proc(f"{root}/proc")
+        mount(f"{CELL}/dev", f"{root}/dev", None, MS_BIND | MS_REC)
+        mount("shm", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.shm_mib}m,mode=1777")
+        mount("mqueue", f"{root}/dev/mqueue", "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        mount("devpts", f"{root}/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+        loopback_up()
+        check(libc.sethostname(settings.hostname.encode(), len(settings.hostname)), "sethostname")
+        os.chdir(root)
+        mount(".", "/", None, MS_MOVE)  # the engine's seccomp profile blocks pivot_root
+        os.chroot(".")
+        os.chdir("/")
+
+    @staticmethod
+    def mask_proc(proc: str) -> None:
+        """Hide and freeze what the engine hides and freezes in its own /proc: a new mount is not masked."""
+        for name in ("kcore", "keys", "timer_list", "sched_debug", "latency_stats", "sysrq-trigger", "kpagecount", "kpageflags", "kpagecgroup"):
+            if os.path.exists(f"{proc}/{name}"):
+                mount("/dev/null", f"{proc}/{name}", None, MS_BIND)
+        for name in ("acpi", "scsi", "asound", "interrupts.d"):
+            if os.path.isdir(f"{proc}/{name}"):
+                mount(f"{CELL}/empty", f"{proc}/{name}", None, MS_BIND)
+        for name in ("sys", "bus", "fs", "irq"):
+            if os.path.isdir(f"{proc}/{name}"):
+                mount(f"{proc}/{name}", f"{proc}/{name}", None, MS_BIND)
+                mount("none", f"{proc}/{name}", None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+    def run(self) -> None:
+        """Build, report, serve until killed."""
+        chamber = self.settings.tier == "chamber"
+        if chamber:
+            self.build()
+        drop_bounding_set()
+        if chamber:
+            keep_capabilities(CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN)
+        else:
+            keep_capabilities(CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
+            self.places = writable_places(self.settings.uid)
+            self.before = tree(self.places, self.settings.uid)
+        install_seccomp()
+        leaves = measure_inside(self.settings)
+        if chamber:
+            leaves["upper"] = ",".join(sorted(os.listdir(self.upper)))
+        answer(self.channel, 0, {"leaves": leaves})
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(-1)
+        self.serve()
+
+    def serve(self) -> None:
+        poller = select.poll()
+        poller.register(self.channel.fileno(), select.POLLIN)
+        while True:
+            events = poller.poll(50 if self.runners else 1000)
+            self.reap()
+            if not events:
+                continue
+            request_id, kind, body, descriptors = receive(self.channel)
+            if kind == 0:
+                os._exit(0)
+            request = json.loads(body)
+            if request["op"] == "cancel":
+                self.cancel(request["target"])
+                continue
+            pid = self.fork(request_id, request, descriptors)
+            if pid:
+                self.runners[request_id] = pid
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def fork(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> int:
+        """Fork whoever answers this request; a failure to fork (out of processes or memory) is an answer as well."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            answer(self.channel, request_id, {"failed": f"cannot fork in the chamber: {error.strerror}"})
+            return 0
+        if pid:
+            return pid
+        try:
+            if request["op"] == "exec":
+                keep_capabilities(CAP_KILL, CAP_SETGID, CAP_SETUID)
+                run_command(self.channel, request_id, request, descriptors, self.settings, self.memory)
+            elif request["op"] == "changes":
+                self.answer_changes(request_id)
+            else:
+                run_file_operation(self.channel, request_id, request, descriptors, self.settings)
+        except BaseException as error:  # a child must always answer, and never return into init's loop
+            answer(self.channel, request_id, {"failed": f"{type(error).__name__}: {error}"})
+        finally:
+            os._exit(0)
+
+    def answer_changes(self, request_id: int) -> None:
+        if self.settings.tier == "chamber":
+            manifest = Manifest(self.upper, self.base, self.settings.uid)
+            manifest.walk(self.upper, "", "")
+            found = manifest.found
+        else:
+            found = compare_trees(self.before, tree([place for place in self.places if os.path.isdir(place)], self.settings.uid))
+        answer(self.channel, request_id, {}, json.dumps(found).encode())
+
+    def cancel(self, request_id: int) -> None:
+        pid = self.runners.get(request_id)
+        if pid is not None:
+            try:
+                os.kill(pid, signal.SIGUSR1)
+            except ProcessLookupError:
+                pass
+
+    def reap(self) -> None:
+        """Collect ended runners and whatever else ended up with init."""
+        try:
+            while True:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                for request_id, runner in list(self.runners.items()):
+                    if runner == pid:
+                        del self.runners[request_id]
+        except ChildProcessError:
+            self.runners.clear()
+
+
+# --------------------------------------------------------------------------------------------------------- supervisor
+
+
+class Supervisor:
+    """The container's first process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.memory = MemoryCounter()
+        self.redirect = ",redirect_dir=on"
+        self.stack: list[str] = []
+        """Layer keys from the lowest to the highest; the built-in one first."""
+        self.identities: dict[str, str] = {}
+        self.init = 0
+        self.channel: socket.socket | None = None
+        self.pending: set[int] = set()
+        self.epoch = 0
+        self.expected: dict[str, str] | None = None
+        self.inbox: dict[int, dict[int, int]] = {}
+        """Bulk data on its way: request id to index to memory file."""
+        self.buffer = bytearray()
+
+    def prepare(self) -> None:
+        """Once per container: directories, devices, the built-in layer."""
+        if self.settings.tier == "chamber":
+            mount("none", "/", None, MS_REC | MS_PRIVATE)
+            for name in ("layers", "base", "box", "empty", "dev"):
+                os.mkdir(f"{CELL}/{name}", 0o755)
+            self.prepare_devices()
+        self.add_layer("builtin", self.builtin_files())
+        if self.settings.tier == "chamber":
+            self.probe_redirect()
+
+    def prepare_devices(self) -> None:
+        """A small read-only /dev that each chamber binds whole: no mknod is allowed, so nodes come from the engine's."""
+        mount("dev", f"{CELL}/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=755")
+        for name in ("null", "zero", "full", "random", "urandom", "tty"):
+            os.close(os.open(f"{CELL}/dev/{name}", os.O_CREAT | os.O_WRONLY, 0o600))
+            mount(f"/dev/{name}", f"{CELL}/dev/{name}", None, MS_BIND)
+        for name in ("shm", "mqueue", "pts"):
+            os.mkdir(f"{CELL}/dev/{name}", 0o755)
+        for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"), ("ptmx", "pts/ptmx")):
+            os.symlink(f"/proc/self/{target}" if target.startswith("fd/") else target, f"{CELL}/dev/{name}")
+        mount("none", f"{CELL}/dev", None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC)
+
+    def builtin_files(self) -> list[tuple[str, int, bytes, int]]:
+        """What the overlay would otherwise lack or show of the engine: (path, mode, data, owner)."""
+        uid, home, host = self.settings.uid, self.settings.workdir, self.settings.hostname
+        users = "".join(line + "\n" for line in read_text("/etc/passwd").splitlines() if not line.startswith("agent:"))
+        groups = "".join(line + "\n" for line in read_text("/etc/group").splitlines() if not line.startswith("agent:"))
+        files = [
+            ("/etc/passwd", 0o644, f"{users}agent:x:{uid}:{uid}:agent:{home}:/bin/bash\n".encode(), 0),
+            ("/etc/group", 0o644, f"{groups}agent:x:{uid}:\n".encode(), 0),
+        ]
+        if self.settings.tier == "chamber":
+            files += [
+                ("/etc/hosts", 0o644, f"127.0.0.1 localhost {host}\n::1 localhost\n".encode(), 0),
+                ("/etc/hostname", 0o644, f"{host}\n".encode(), 0),
+                ("/etc/resolv.conf", 0o644, b"", 0),
+            ]
+        return files
+
+    def add_layer(self, key: str, files: list[tuple[str, int, bytes, int]]) -> None:
+        """Lay a sealed set of files: as a lower directory for chambers, or straight into a fresh container's root."""
+        chamber = self.settings.tier == "chamber"
+        top = f"{CELL}/layers/{key}" if chamber else ""
+        if chamber:
+            os.mkdir(top, 0o755)
+        self.make_directory(top, self.settings.workdir, self.settings.uid)
+        for path, mode, data, owner in files:
+            parent = path.rpartition("/")[0]
+            if parent:
+                self.make_directory(top, parent, owner)
+            if not chamber and os.path.islink(path):
+                raise OSError(errno.ELOOP, f"layer {key}: {path} is a link in the image")
+            descriptor = os.open(f"{top}{path}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fchown(descriptor, owner, owner)
+            os.fchmod(descriptor, mode)
+            os.close(descriptor)
+        if key in self.stack:
+            raise OSError(errno.EEXIST, f"layer {key} is there already")
+        self.stack.append(key)
+        if chamber:
+            found = os.stat(top)
+            self.identities[key] = f"{found.st_dev}:{found.st_ino}:{found.st_ctime_ns}"
+            self.mount_base()
+
+    def make_directory(self, top: str, path: str, owner: int) -> None:
+        """A layer's directories carry what the image has at their path, since the uppermost one is what shows."""
+        made = ""
+        for part in [part for part in path.split("/") if part]:
+            made += f"/{part}"
+            if os.path.isdir(f"{top}{made}"):
+                continue
+            os.mkdir(f"{top}{made}", 0o755)
+            below = [f"{CELL}/layers/{key}{made}" for key in reversed(self.stack)] + [made] if top else []
+            for lower in below:
+                if os.path.isdir(lower):
+                    found = os.stat(lower)
+                    os.chown(f"{top}{made}", found.st_uid, found.st_gid)
+                    os.chmod(f"{top}{made}", stat.S_IMODE(found.st_mode))
+                    break
+            else:
+                os.chown(f"{top}{made}", owner, owner)
+        if path == self.settings.workdir:
+            os.chown(f"{top}{path}", self.settings.uid, self.settings.uid)
+
+    def mount_base(self) -> None:
+        """The start state as one read-only tree, for comparing; never seen in a chamber."""
+        libc.umount2(f"{CELL}/base".encode(), 2)
+        lower = ":".join([*(f"{CELL}/layers/{key}" for key in reversed(self.stack)), "/"])
+        mount("overlay", f"{CELL}/base", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, f"lowerdir={lower}")
+
+    def probe_redirect(self) -> None:
+        """Directory renames need `redirect_dir`; a kernel that refuses it gets the plain overlay."""
+        box = f"{CELL}/box"
+        mount("tmpfs", box, "tmpfs", 0, "size=1m")
+        for name in ("upper", "work", "root"):
+            os.mkdir(f"{box}/{name}")
+        try:
+            mount("overlay", f"{box}/root", "overlay", 0, f"lowerdir=/,upperdir={box}/upper,workdir={box}/work,redirect_dir=on")
+            libc.umount2(f"{box}/root".encode(), 2)
+        except OSError:
+            self.redirect = ""
+        libc.umount2(box.encode(), 2)
+
+    # -- chambers
+
+    def end(self) -> None:
+        """End the chamber. The kernel ends all that is in it before the wait returns."""
+        if self.init:
+            os.kill(self.init, signal.SIGKILL)
+            os.waitpid(self.init, 0)
+            self.init = 0
+        if self.channel is not None:
+            self.channel.close()
+            self.channel = None
+        for request_id in sorted(self.pending):
+            send_frame(request_id, END, json.dumps({"failed": "the chamber was ended"}).encode())
+        self.pending.clear()
+
+    def make(self) -> dict[str, str]:
+        """Make a chamber; gives the leaves that its init measured."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        flags = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET if self.settings.tier == "chamber" else 0
+        pid = clone(flags)
+        if pid == 0:
+            try:
+                ctypes.pythonapi.PyOS_AfterFork_Child()
+                ours.close()
+                null = os.open("/dev/null", os.O_RDWR)
+                os.dup2(null, 0)
+                os.dup2(null, 1)
+                os.close(null)
+                Init(self, theirs).run()
+            except BaseException as error:  # the clone must never return into the supervisor's loop
+                answer(theirs, 0, {"failed": f"{type(error).__name__}: {error}"})
+            finally:
+                os._exit(1)
+        theirs.close()
+        self.init, self.channel = pid, ours
+        body = b""
+        while True:
+            _, kind, part, _ = receive(ours)
+            if kind == 0:
+                raise OSError(errno.ECHILD, "the chamber's init ended before it was ready")
+            body = part
+            if kind == END:
+                break
+        report = json.loads(body)
+        if "failed" in report:
+            raise OSError(errno.EIO, report["failed"])
+        leaves: dict[str, str] = report["leaves"]
+        return leaves
+
+    def measure_outside(self) -> dict[str, str]:
+        """Leaves that the supervisor tells: layers, and that nothing but itself and the new init runs in the container."""
+        allowed = {1, self.init}
+        strangers = []
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) not in allowed:
+                try:
+                    strangers.append(read_text(f"/proc/{name}/stat").partition(")")[0].partition("(")[2] or name)
+                except OSError:
+                    continue
+        return {"strangers": ",".join(sorted(strangers)), "layers": self.measure_layers()}
+
+    def measure_layers(self) -> str:
+        rows = []
+        for key in self.stack:
+            if self.settings.tier == "chamber":
+                found = os.stat(f"{CELL}/layers/{key}")
+                intact = f"{found.st_dev}:{found.st_ino}:{found.st_ctime_ns}" == self.identities[key]
+                rows.append(f"{key[:12]}={'sealed' if intact else 'changed'}")
+            else:
+                rows.append(f"{key[:12]}=laid")
+        return ",".join(rows)
+
+    def restore(self) -> dict[str, Any]:
+        """End what was, make it anew, and tell what stands there now."""
+        times = [time.monotonic()]
+        self.end()
+        times.append(time.monotonic())
+        leaves = self.make()
+        times.append(time.monotonic())
+        leaves.update(self.measure_outside())
+        times.append(time.monotonic())
+        self.epoch += 1
+        ended, made, verified = ((b - a) * 1e3 for a, b in zip(times, times[1:], strict=False))
+        return {"leaves": leaves, "epoch": self.epoch, "ended_ms": ended, "made_ms": made, "verified_ms": verified, "redirect": bool(self.redirect)}
+
+    def deep(self) -> dict[str, Any]:
+        """Digest of every file of the image's root and of each layer; slow, on demand, in a child."""
+        hasher = hashlib.blake2b(digest_size=16)
+        count = 0
+        tops = [""] if self.settings.tier != "chamber" else ["", *(f"{CELL}/layers/{key}" for key in self.stack)]
+        device = os.stat("/").st_dev
+        for top in tops:
+            for path, directories, names in os.walk(top or "/", onerror=None):
+                directories[:] = sorted(name for name in directories if top or self.same_device(os.path.join(path, name), device))
+                for name in sorted([*names, *directories]):
+                    full = os.path.join(path, name)
+                    if not top and full in ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf"):
+                        continue
+                    found = os.lstat(full)
+                    if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode):
+                        parent = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                        hasher.update(repr((full[len(top) :], shown(found, parent, name, self.settings.uid))).encode("utf-8", "surrogateescape"))
+                        os.close(parent)
+                        count += 1
+        return {"digest": hasher.hexdigest(), "files": count}
+
+    @staticmethod
+    def same_device(path: str, device: int) -> bool:
+        return os.lstat(path).st_dev == device
+
+    # -- requests
+
+    def handle(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> None:
+        """Answer one request of the host, or pass it to the chamber."""
+        try:
+            self.dispatch(request_id, request, descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def dispatch(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> None:
+        operation = request["op"]
+        if operation == "ping":
+            self.finish(request_id, {"pid": os.getpid(), "python": sys.version.split()[0], "redirect": bool(self.redirect), "kills": self.memory.kills()})
+        elif operation == "layer":
+            self.receive_layer(request_id, request, descriptors)
+        elif operation == "restore":
+            self.guarded(request_id, self.restore)
+        elif operation == "deep":
+            self.in_child(request_id, self.deep)
+        elif self.channel is None:
+            self.finish(request_id, {"failed": "there is no chamber: restore the cell first"})
+        else:
+            self.forward(request_id, request, descriptors)
+
+    def guarded(self, request_id: int, action: object) -> None:
+        try:
+            self.finish(request_id, action())  # type: ignore[operator]
+        except OSError as error:
+            self.finish(request_id, {"failed": str(error)})
+
+    def in_child(self, request_id: int, action: object) -> None:
+        """Run something slow without holding the loop up; the child writes its own frame, below the size that is atomic."""
+        if os.fork() == 0:
+            try:
+                self.guarded(request_id, action)
+            finally:
+                os._exit(0)
+
+    def receive_layer(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> None:
+        """Lay a world's files: descriptor 0 holds the table of (path, mode, size), descriptor 1 the bytes in that order."""
+
+        def lay() -> dict[str, Any]:
+            table = json.loads(os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
+            at, files = 0, []
+            for path, mode, size in table:
+                files.append((path, mode, os.pread(descriptors[1], size, at), self.settings.uid))
+                at += size
+            self.add_layer(request["key"], files)
+            return {}
+
+        self.guarded(request_id, lay)
+
+    def forward(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> None:
+        """Pass a request to the chamber. Bulk data goes along as sealed memory files, by descriptor."""
+        assert self.channel is not None
+        for descriptor in descriptors:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, 0x1 | 0x2 | 0x4 | 0x8)
+        body = json.dumps(request).encode()
+        message = HEADER.pack(len(body), request_id, REQUEST) + body
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        if request["op"] != "cancel":
+            self.pending.add(request_id)
+        try:
+            self.channel.sendmsg([message], rights)
+        except OSError as error:
+            self.pending.discard(request_id)
+            self.finish(request_id, {"failed": f"the chamber does not answer: {error.strerror}"})
+
+    def finish(self, request_id: int, result: dict[str, Any]) -> None:
+        send_frame(request_id, END, json.dumps(result).encode())
+
+    # -- the loop
+
+    def from_host(self) -> bool:
+        """Read frames; False when the host has gone."""
+        data = os.read(0, 1 << 18)
+        if not data:
+            return False
+        self.buffer += data
+        while len(self.buffer) >= HEADER.size:
+            size, request_id, kind = HEADER.unpack_from(self.buffer)
+            if len(self.buffer) < HEADER.size + size:
+                break
+            body = bytes(self.buffer[HEADER.size : HEADER.size + size])
+            del self.buffer[: HEADER.size + size]
+            if kind == DATA:
+                self.take_data(request_id, body)
+            else:
+                files = self.inbox.pop(request_id, {})
+                self.handle(request_id, json.loads(body), [files[index] for index in sorted(files)])
+        return True
+
+    def take_data(self, request_id: int, body: bytes) -> None:
+        """Append a piece of bulk data to its memory file; the first byte says to which of the request's."""
+        files = self.inbox.setdefault(request_id, {})
+        if body[0] not in files:
+            files[body[0]] = os.memfd_create("wardian", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        rest = memoryview(body)[1:]
+        while rest:
+            rest = rest[os.write(files[body[0]], rest) :]
+
+    def from_chamber(self) -> None:
+        assert self.channel is not None
+        request_id, kind, body, _ = receive(self.channel)
+        if kind == 0:
+            cause = "out of memory" if self.memory.kills() else "unknown cause"
+            self.channel.close()
+            self.channel = None
+            for waiting in sorted(self.pending):
+                self.finish(waiting, {"failed": f"the chamber's init died: {cause}", "died": True})
+            self.pending.clear()
+            return
+        if kind == END:
+            self.pending.discard(request_id)
+        send_frame(request_id, kind, body)
+
+    def serve(self) -> None:
+        """Serve until the host goes away; leaving ends the container and all that is in it."""
+        while True:
+            watched = [0] if self.channel is None else [0, self.channel.fileno()]
+            poller = select.poll()
+            for descriptor in watched:
+                poller.register(descriptor, select.POLLIN)
+            for descriptor, _ in poller.poll():
+                if descriptor == 0:
+                    if not self.from_host():
+                        return
+                    break
+                self.from_chamber()
+            self.reap()
+
+    def reap(self) -> None:
+        """Collect children other than the chamber's init (orphans come to PID 1)."""
+        try:
+            while True:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if found is None or found.si_pid == self.init:
+                    return
+                os.waitpid(found.si_pid, 0)
+        except ChildProcessError:
+            return
+
+
+def main() -> None:
+    os.umask(0o022)
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(0))
+    supervisor = Supervisor(Settings(sys.argv[1]))
+    try:
+        supervisor.prepare()
+    except OSError as error:
+        supervisor.finish(0, {"failed": str(error)})
+        os._exit(3)
+    sys.meta_path.clear()
+    sys.path.clear()
+    gc.collect()
+    gc.freeze()
+    supervisor.finish(0, {"ready": True})
+    supervisor.serve()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
