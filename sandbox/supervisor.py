@@ -263,7 +263,9 @@ class Settings:
 
 def become_agent(settings: Settings) -> None:
     """Give up everything: limits first, then user. The filter and the empty bounding set are inherited from init."""
-    for kind, value in settings.limits():
+    for kind, wanted in settings.limits():
+        hard = resource.getrlimit(kind)[1]
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(kind, (value, value))
     score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     os.write(score, b"1000")
@@ -877,6 +879,8 @@ def agent_status(settings: Settings) -> str:
             limits = [resource.getrlimit(kind)[0] for kind, _ in settings.limits()]
             report = [f"{name}={lines.get(name, '').strip()}" for name in wanted] + [f"limits={limits}", f"umask={os.umask(0o022):o}"]
             os.write(writer, ";".join(report).replace(str(settings.uid), "agent").encode())
+        except BaseException as error:  # shows as a leaf that is not as expected
+            os.write(writer, f"broken: {type(error).__name__}: {error}".encode())
         finally:
             os._exit(0)
     os.close(writer)

@@ -1,0 +1,95 @@
+"""One running container with its attached supervisor: made, laid out, ended."""
+
+import json
+import secrets
+
+import anyio
+
+from wardian.sandbox.cell import CellSpec, Tier
+from wardian.sandbox.engine import Engine, cell_config
+from wardian.sandbox.errors import CellUnavailable, DeathCause, EngineUnavailable
+from wardian.sandbox.files import FileLayer
+from wardian.sandbox.frames import READY, Connection, ConnectionLost
+from wardian.sandbox.labels import labels_for
+
+
+class Container:
+    """A started container. `connection` answers until `stop` or its death."""
+
+    def __init__(self, engine: Engine, container_id: str, name: str, connection: Connection) -> None:
+        self.engine = engine
+        self.container_id = container_id
+        self.name = name
+        self.connection = connection
+
+    async def cause_of_death(self, detail: str) -> DeathCause:
+        """Whose doing a death was: the policy's when memory ran out in the container, else ours."""
+        if "out of memory" in detail or "cannot fork in the chamber" in detail:
+            return DeathCause.POLICY
+        try:
+            state = (await self.engine.inspect(self.container_id)).get("State", {})
+        except EngineUnavailable:
+            return DeathCause.INFRASTRUCTURE
+        return DeathCause.POLICY if state.get("OOMKilled") else DeathCause.INFRASTRUCTURE
+
+    async def stop(self) -> None:
+        """End it and wait until the engine has removed it. Idempotent; never raises for a container that is gone."""
+        self.connection.close()
+        with anyio.CancelScope(shield=True):
+            try:
+                await self.engine.remove(self.container_id)
+            except EngineUnavailable:
+                self.engine.remove_now(self.container_id)
+
+
+async def lay(connection: Connection, layer: FileLayer) -> None:
+    """Give the supervisor one of the world's sealed file layers."""
+    table = json.dumps([[path, entry.mode, len(entry.data)] for path, entry in layer.entries.items()]).encode()
+    data = b"".join(entry.data for entry in layer.entries.values())
+    reply = await connection.request("layer", (table, data), key=layer.key)
+    if "failed" in reply.result:
+        raise CellUnavailable(f"layer {layer.key}: {reply.result['failed']}")
+
+
+async def start_container(engine: Engine, spec: CellSpec, tier: Tier, uid: int) -> Container:
+    """Create, attach, start, wait for the supervisor, and lay the world's files.
+
+    Raises:
+        EngineUnavailable: an engine call failed; its step is named.
+        CellUnavailable: the supervisor did not come up, with the last that it said.
+    """
+    name = f"wardian-{tier.value}-{secrets.token_hex(6)}"
+    config = cell_config(spec, uid=uid, tier=tier, labels=labels_for("cell"))
+    container_id = await engine.create(config, name)
+    connection: Connection | None = None
+    try:
+        connection = await Connection.open(await engine.attach(container_id))
+        ready = connection.expect(READY)
+        await engine.start(container_id)
+        with anyio.fail_after(spec.timeouts.start_s):
+            report = (await ready).result
+            if "failed" in report:
+                raise CellUnavailable(f"cell {name}: the supervisor cannot work here: {report['failed']}")
+            for layer in spec.layers:
+                await lay(connection, layer)
+        return Container(engine, container_id, name, connection)
+    except (TimeoutError, ConnectionLost) as error:
+        said = connection.stderr if connection is not None else ""
+        await abandon(engine, container_id, connection)
+        raise CellUnavailable(
+            f"cell {name}: no answer from the supervisor within {spec.timeouts.start_s:g} s: {error} {said}".rstrip()
+        ) from None
+    except BaseException:
+        await abandon(engine, container_id, connection)
+        raise
+
+
+async def abandon(engine: Engine, container_id: str, connection: Connection | None) -> None:
+    """Take back a half-made container, whatever is going on around."""
+    if connection is not None:
+        connection.close()
+    with anyio.CancelScope(shield=True):
+        try:
+            await engine.remove(container_id)
+        except EngineUnavailable:
+            engine.remove_now(container_id)

@@ -1,0 +1,278 @@
+"""Cells on a container engine: both restore tiers.
+
+`ChamberCell` keeps one container for its whole life and has its supervisor end and make a chamber at each `restore`.
+`FreshCell` takes a pre-started container in place of the used one; its supervisor needs no SYS_ADMIN and no NET_ADMIN.
+Both speak the same frames, so commands and files are the same code.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from wardian.sandbox.cell import Captured, Cell, CellSpec, Command, ExecOutcome, ExecResult, ResetReceipt, Tier
+from wardian.sandbox.container import Container, start_container
+from wardian.sandbox.engine import Engine
+from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, FileProblem, FileProblemKind, LeakDetected
+from wardian.sandbox.files import FileChange, FileChanges, FileContent, FileInfo, FileKind, FileLayer
+from wardian.sandbox.fingerprint import Fingerprint
+from wardian.sandbox.frames import ConnectionLost, Reply
+
+SCRIPT_AS_ARGUMENT_BYTES = 32 * 1024
+"""Longer scripts go to bash by descriptor instead of by argument."""
+REQUEST_BYTES = 48 * 1024
+"""Room for arguments and environment of one command."""
+READ_BYTES = 1 << 20
+
+
+def agreed(leaves: Mapping[str, str], baseline: Mapping[str, str] | None, tier: Tier) -> dict[str, str]:
+    """What the leaves of a clean start must read: absolute where that is known, else as in the cell's first chamber."""
+    absolute = {"shm": "", "mqueue": "", "strangers": "", "ipc": json.dumps({"shm": 0, "msg": 0, "sem": 0}, sort_keys=True)}
+    if tier is Tier.CHAMBER:
+        absolute |= {"processes": "1", "upper": ""}
+    expected = dict(baseline if baseline is not None else leaves)
+    expected.update({name: value for name, value in absolute.items() if name in leaves or name in expected})
+    return expected
+
+
+class DockerCell(Cell):
+    """What both tiers share: everything but where a clean start comes from."""
+
+    def __init__(self, spec: CellSpec, engine: Engine, uid: int) -> None:
+        self.spec = spec
+        self.agent_uid = uid
+        self.id = ""
+        self._engine = engine
+        self._container: Container | None = None
+        self._epoch = 0
+        self._baseline: dict[str, str] | None = None
+        self._stopped = False
+
+    async def start(self) -> None:
+        self._container = await self._new_container()
+        self.id = self._container.name
+
+    async def _new_container(self) -> Container:
+        return await start_container(self._engine, self.spec, self.tier, self.agent_uid)
+
+    async def _prepare(self) -> Container:
+        """Give the container in which the next start state is to be made."""
+        raise NotImplementedError  # pragma: no cover - both tiers have it
+
+    async def restore(self) -> ResetReceipt:
+        container = await self._prepare()
+        began = time.perf_counter()
+        reply = await self._ask(container, "restore", self.spec.timeouts.restore_s)
+        result = reply.result
+        if "failed" in result:
+            raise await self._death(container, f"no chamber could be made: {result['failed']}")
+        leaves: dict[str, str] = result["leaves"]
+        expected = Fingerprint(agreed(leaves, self._baseline, self.tier))
+        found = Fingerprint(leaves)
+        if found.root != expected.root:
+            raise LeakDetected(f"cell {self.id}", found.differences(expected))
+        if self._baseline is None:
+            self._baseline = dict(leaves)
+        self._epoch += 1
+        rest_ms = (time.perf_counter() - began) * 1e3 - result["ended_ms"] - result["made_ms"]
+        return ResetReceipt(self.id, self.tier, self._epoch, found, result["ended_ms"], result["made_ms"], max(rest_ms, 0.0))
+
+    async def exec(self, command: Command) -> ExecResult:
+        request, blobs = self._encode(command)
+        if len(json.dumps(request)) > REQUEST_BYTES:
+            detail = f"arguments and environment are larger than {REQUEST_BYTES} bytes: pass the data by stdin or a file"
+            return ExecResult(ExecOutcome.COULD_NOT_START, None, None, Captured(), Captured(), 0.0, detail=detail)
+        timeouts = self.spec.timeouts
+        container = self._running()
+        reply = await self._ask(container, "exec", command.timeout_s + timeouts.exec_grace_s + 6, blobs, **request)
+        if "failed" in reply.result:
+            raise await self._death(container, str(reply.result["failed"]))
+        if not reply.result["confirmed"]:
+            raise CellTimeout(self.id, "ending the processes of a command", 5.0)
+        return decode_result(reply)
+
+    def _encode(self, command: Command) -> tuple[dict[str, Any], list[bytes]]:
+        blobs: list[bytes] = []
+        argv = list(command.argv)
+        by_descriptor = False
+        if command.stdin:
+            blobs.append(command.stdin)
+        if command.script is not None:
+            script = command.script.encode("utf-8", "surrogateescape")
+            by_descriptor = len(script) > SCRIPT_AS_ARGUMENT_BYTES or b"\0" in script
+            if by_descriptor:
+                blobs.append(script)
+            else:
+                argv = ["/bin/bash", "-c", command.script]
+        request = {
+            "argv": argv,
+            "stdin": bool(command.stdin),
+            "script": by_descriptor,
+            "workdir": command.workdir or self.spec.workdir,
+            "environment": dict(command.environment),
+            "timeout_s": command.timeout_s,
+            "grace_s": min(0.25, self.spec.timeouts.exec_grace_s),
+            "cap": command.output_cap_bytes,
+        }
+        return request, blobs
+
+    async def read_file(self, path: str, offset: int = 0, max_bytes: int = READ_BYTES) -> FileContent:
+        if offset < 0 or max_bytes < 0:
+            raise FileProblem(FileProblemKind.INVALID_PATH, path, "offset and max_bytes must not be negative")
+        reply = await self._file("read", path, offset=offset, limit=max_bytes)
+        return FileContent(reply.data, reply.result["size"], offset)
+
+    async def write_files(self, layer: FileLayer) -> None:
+        table = json.dumps([[path, entry.mode, len(entry.data)] for path, entry in layer.entries.items()]).encode()
+        data = b"".join(entry.data for entry in layer.entries.values())
+        if len(data) > self.spec.limits.disk_mib << 20:
+            first = next(iter(layer.entries), "")
+            raise FileProblem(
+                FileProblemKind.TOO_LARGE, first, f"{len(data)} bytes are more than the disk limit of {self.spec.limits.disk_mib} MiB"
+            )
+        await self._file("write", "/", blobs=(table, data))
+
+    async def list_dir(self, path: str) -> tuple[FileInfo, ...]:
+        reply = await self._file("list", path)
+        return tuple(file_info(row) for row in json.loads(reply.data))
+
+    async def stat(self, path: str) -> FileInfo:
+        return file_info((await self._file("stat", path)).result)
+
+    async def changes(self) -> FileChanges:
+        container = self._running()
+        reply = await self._ask(container, "changes", self.spec.timeouts.files_s)
+        if "failed" in reply.result:
+            raise await self._death(container, str(reply.result["failed"]))
+        return FileChanges({path: file_change(entry) for path, entry in json.loads(reply.data).items()})
+
+    async def deep_check(self) -> str:
+        """Digest of every file of the image's root and the sealed layers; seconds, not milliseconds.
+
+        Raises:
+            CellDied, CellTimeout: the cell is lost.
+        """
+        container = self._running()
+        reply = await self._ask(container, "deep", 120.0)
+        if "failed" in reply.result:
+            raise await self._death(container, str(reply.result["failed"]))
+        return str(reply.result["digest"])
+
+    async def stop(self) -> None:
+        self._stopped = True
+        container, self._container = self._container, None
+        if container is not None:
+            await container.stop()
+
+    def _running(self) -> Container:
+        if self._container is None:
+            raise CellDied(self.id or "(not started)", DeathCause.INFRASTRUCTURE, "the cell is not running")
+        return self._container
+
+    async def _file(self, operation: str, path: str, blobs: Sequence[bytes] = (), **fields: Any) -> Reply:
+        if not path or "\0" in path:
+            raise FileProblem(FileProblemKind.INVALID_PATH, path, "a path must not be empty or hold a NUL byte")
+        full = path if path.startswith("/") else f"{self.spec.workdir}/{path}"
+        if len(full) > 8192:
+            raise FileProblem(FileProblemKind.NAME_TOO_LONG, path[:100], "the path is too long")
+        container = self._running()
+        reply = await self._ask(container, operation, self.spec.timeouts.files_s, blobs, path=full, **fields)
+        result = reply.result
+        if "failed" in result:
+            raise await self._death(container, str(result["failed"]))
+        if "problem" in result:
+            raise FileProblem(FileProblemKind(result["problem"]), str(result["path"]), str(result["message"]))
+        return reply
+
+    async def _ask(self, container: Container, operation: str, deadline_s: float, blobs: Sequence[bytes] = (), **fields: Any) -> Reply:
+        """One bounded request; a cut stream is a death of the cell, and its cause is looked up."""
+        try:
+            with anyio.fail_after(deadline_s):
+                return await container.connection.request(operation, blobs, **fields)
+        except TimeoutError:
+            raise CellTimeout(self.id, operation, deadline_s) from None
+        except ConnectionLost as lost:
+            raise await self._death(container, str(lost)) from None
+
+    async def _death(self, container: Container, detail: str) -> CellDied:
+        cause = await container.cause_of_death(detail)
+        return CellDied(self.id, cause, detail)
+
+
+class ChamberCell(DockerCell):
+    """One long-lived container; each `restore` ends its chamber and makes a new one."""
+
+    tier = Tier.CHAMBER
+
+    async def _prepare(self) -> Container:
+        return self._running()
+
+
+class FreshCell(DockerCell):
+    """A container per epoch. One spare is kept started, so that a `restore` waits for none."""
+
+    tier = Tier.FRESH
+
+    def __init__(self, spec: CellSpec, engine: Engine, uid: int) -> None:
+        super().__init__(spec, engine, uid)
+        self._spare: Container | None = None
+        self._used = False
+
+    async def _prepare(self) -> Container:
+        if not self._used:
+            self._used = True
+            return self._running()
+        old, self._container = self._container, None
+        fresh, self._spare = self._spare, None
+        if old is not None:
+            await old.stop()
+        fresh = fresh or await self._new_container()
+        self._container = fresh
+        self.id = fresh.name
+        return fresh
+
+    async def make_spare(self) -> None:
+        """Start the next container ahead of time; for a pool's background, between two episodes."""
+        if self._spare is None and not self._stopped:
+            self._spare = await self._new_container()
+
+    async def stop(self) -> None:
+        await super().stop()
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await spare.stop()
+
+
+def make_cell(spec: CellSpec, engine: Engine, uid: int) -> DockerCell:
+    """The cell class of the spec's tier."""
+    return ChamberCell(spec, engine, uid) if spec.tier is Tier.CHAMBER else FreshCell(spec, engine, uid)
+
+
+def decode_result(reply: Reply) -> ExecResult:
+    """Cut the reply's bytes into the four kept pieces."""
+    result, at, streams = reply.result, 0, []
+    for head, tail, total in result["streams"]:
+        streams.append(Captured(reply.data[at : at + head], reply.data[at + head : at + head + tail], total))
+        at += head + tail
+    return ExecResult(
+        outcome=ExecOutcome(result["outcome"]),
+        exit_code=result["exit_code"],
+        signal=result["signal"],
+        stdout=streams[0],
+        stderr=streams[1],
+        elapsed_ms=result["elapsed_ms"],
+        left_behind=result["left_behind"],
+        detail=result["detail"],
+    )
+
+
+def file_info(row: Mapping[str, Any]) -> FileInfo:
+    return FileInfo(row["path"], FileKind(row["kind"]), row["mode"], row["uid"], row["size"], row["target"])
+
+
+def file_change(entry: Sequence[Any] | None) -> FileChange:
+    if entry is None:
+        return FileChange(None)
+    return FileChange(FileKind(entry[0]), entry[1], entry[2], entry[3], entry[4])
