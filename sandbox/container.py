@@ -60,7 +60,7 @@ async def start_container(engine: Engine, spec: CellSpec, tier: Tier, uid: int) 
     """
     name = f"wardian-{tier.value}-{secrets.token_hex(6)}"
     config = cell_config(spec, uid=uid, tier=tier, labels=labels_for("cell"))
-    container_id = await engine.create(config, name)
+    container_id = await engine.create(name, config)
     connection: Connection | None = None
     try:
         connection = await Connection.open(await engine.attach(container_id))

@@ -29,9 +29,9 @@ READ_BYTES = 1 << 20
 
 def agreed(leaves: Mapping[str, str], baseline: Mapping[str, str] | None, tier: Tier) -> dict[str, str]:
     """What the leaves of a clean start must read: absolute where that is known, else as in the cell's first chamber."""
-    absolute = {"shm": "", "mqueue": "", "strangers": "", "ipc": json.dumps({"shm": 0, "msg": 0, "sem": 0}, sort_keys=True)}
+    absolute = {"processes": "", "shm": "", "mqueue": "", "strangers": "", "ipc": json.dumps({"msg": 0, "sem": 0, "shm": 0})}
     if tier is Tier.CHAMBER:
-        absolute |= {"processes": "1", "upper": ""}
+        absolute["upper"] = ""
     expected = dict(baseline if baseline is not None else leaves)
     expected.update({name: value for name, value in absolute.items() if name in leaves or name in expected})
     return expected

@@ -65,19 +65,67 @@ AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 # Numbers by name: (x86_64, aarch64); None where the machine has no such call.
 DENIED = {
-    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
-    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
-    "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "ptrace": (101, 117),
-    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272),
-    "pidfd_getfd": (438, 438), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
-    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
-    "finit_module": (313, 273), "delete_module": (176, 106), "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264),
-    "fanotify_init": (300, 262), "quotactl": (179, 60), "quotactl_fd": (443, 443), "acct": (163, 89), "swapon": (167, 224),
-    "swapoff": (168, 225), "reboot": (169, 142), "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171), "syslog": (103, 116), "vhangup": (153, 58), "sethostname": (170, 161), "setdomainname": (171, 162),
-    "iopl": (172, None), "ioperm": (173, None), "modify_ldt": (154, None), "mknod": (133, None), "mknodat": (259, 33),
-    "move_pages": (279, 239), "migrate_pages": (256, 238), "lookup_dcookie": (212, 18), "uselib": (134, None), "personality": (135, 92),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "open_by_handle_at": (304, 265),
+    "name_to_handle_at": (303, 264),
+    "fanotify_init": (300, 262),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "acct": (163, 89),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "reboot": (169, 142),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "modify_ldt": (154, None),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "move_pages": (279, 239),
+    "migrate_pages": (256, 238),
+    "lookup_dcookie": (212, 18),
+    "uselib": (134, None),
+    "personality": (135, 92),
 }
 MKNOD = {"x86_64": ((133, 1), (259, 2)), "aarch64": ((33, 2),)}
 """Calls that make a node, with the index of their mode argument: fifos and sockets stay allowed."""
@@ -226,6 +274,8 @@ class Settings:
         self.processes: int = given["processes"]
         self.open_files: int = given["open_files"]
         self.file_size_mib: int = given["file_size_mib"]
+        self.proc = -1
+        """A writable /proc of the chamber, which only trusted processes hold: the agent's is read-only."""
         self.environment: dict[str, str] = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": self.workdir,
@@ -267,7 +317,7 @@ def become_agent(settings: Settings) -> None:
         hard = resource.getrlimit(kind)[1]
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(kind, (value, value))
-    score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    score = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=settings.proc)
     os.write(score, b"1000")
     os.close(score)
     os.setgroups([])
@@ -440,7 +490,9 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         os._exit(127)
 
 
-def run_command(channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter) -> None:
+def run_command(
+    channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter
+) -> None:
     """The whole life of one command, in a runner process; answers over the channel."""
     check(libc.prctl(PR_SET_SUBREAPER, 1, 0, 0, 0), "subreaper")
     signal.signal(signal.SIGUSR1, on_cancel)
@@ -568,7 +620,14 @@ def describe(path: str, name: str) -> dict[str, Any]:
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "other")
     target = os.readlink(path) if kind == "link" else None
-    return {"path": name, "kind": kind, "mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid, "size": found.st_size, "target": target}
+    return {
+        "path": name,
+        "kind": kind,
+        "mode": stat.S_IMODE(found.st_mode),
+        "uid": found.st_uid,
+        "size": 0 if kind == "directory" else found.st_size,
+        "target": target,
+    }
 
 
 def read_range(path: str, offset: int, limit: int) -> tuple[dict[str, Any], bytes]:
@@ -647,7 +706,9 @@ def file_operation(request: dict[str, Any], descriptors: list[int]) -> tuple[dic
     return {}, b""
 
 
-def run_file_operation(channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings) -> None:
+def run_file_operation(
+    channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings
+) -> None:
     become_agent(settings)
     try:
         if request["op"] == "write":
@@ -896,13 +957,13 @@ def short(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def mount_table() -> str:
-    """Mount points, types and options without numbers that change from one mount to the next."""
+def mount_table(chamber: bool) -> str:
+    """Mount points, types and options without what changes from one mount to the next, or from one container to the next."""
     rows = []
     for line in read_text("/proc/self/mountinfo").splitlines():
         fields = line.split(" ")
         dash = fields.index("-")
-        rows.append(" ".join([fields[3], fields[4], fields[5], fields[dash + 1], fields[dash + 3]]))
+        rows.append(" ".join([fields[4], fields[5], fields[dash + 1], *((fields[3], fields[dash + 3]) if chamber else ())]))
     return "\n".join(sorted(rows))
 
 
@@ -911,9 +972,10 @@ def measure_inside(settings: Settings) -> dict[str, str]:
     sockets = {name: len(read_text(f"/proc/net/{name}").splitlines()) - 1 for name in PROC_NET if os.path.exists(f"/proc/net/{name}")}
     ipc = {name: len(read_text(f"/proc/sysvipc/{name}").splitlines()) - 1 for name in ("shm", "msg", "sem")}
     interfaces = sorted(line.split(":")[0].strip() for line in read_text("/proc/net/dev").splitlines()[2:])
+    ours = {"1"} | ({str(os.getpid())} if settings.tier == "fresh" else set())
     leaves = {
-        "processes": ",".join(sorted((name for name in os.listdir("/proc") if name.isdigit()), key=int)),
-        "mounts": short(mount_table()),
+        "processes": ",".join(sorted((name for name in os.listdir("/proc") if name.isdigit() and name not in ours), key=int)),
+        "mounts": short(mount_table(settings.tier == "chamber")),
         "network": f"interfaces={','.join(interfaces)} sockets={json.dumps(sockets, sort_keys=True)}",
         "ipc": json.dumps(ipc, sort_keys=True),
         "mqueue": ",".join(sorted(os.listdir("/dev/mqueue"))) if os.path.isdir("/dev/mqueue") else "",
@@ -936,6 +998,7 @@ class Init:
         self.memory = supervisor.memory
         self.layers = list(supervisor.stack)
         self.redirect = supervisor.redirect
+        self.masks = supervisor.masks
         self.channel = channel
         self.runners: dict[int, int] = {}
         """Request id to runner's pid."""
@@ -947,7 +1010,9 @@ class Init:
         """Make the chamber's root: one overlay over everything, fresh /proc and /dev, loopback; then shut the doors."""
         settings, box = self.settings, f"{CELL}/box"
         mount("none", "/", None, MS_REC | MS_PRIVATE)
-        mount("tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=755,nr_inodes={max(settings.disk_mib, 16) * 4096}")
+        mount(
+            "tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=755,nr_inodes={max(settings.disk_mib, 16) * 4096}"
+        )
         for name in ("upper", "work", "root"):
             os.mkdir(f"{box}/{name}", 0o755)
         root = f"{box}/root"
@@ -955,8 +1020,11 @@ class Init:
         mount("overlay", root, "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={lower},upperdir={box}/upper,workdir={box}/work{self.redirect}")
         self.upper = os.open(f"{box}/upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.base = os.open(f"{CELL}/base", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2")
-        self.mask_proc(f"{root}/proc")
+        mount("proc", f"{CELL}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        settings.proc = os.open(f"{CELL}/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        mount("proc", f"{root}/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2")
+        for path, source in self.masks:
+            mount(source, f"{root}{path}", None, MS_BIND)
         mount(f"{CELL}/dev", f"{root}/dev", None, MS_BIND | MS_REC)
         mount("shm", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.shm_mib}m,mode=1777")
         mount("mqueue", f"{root}/dev/mqueue", "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -968,20 +1036,6 @@ class Init:
         os.chroot(".")
         os.chdir("/")
 
-    @staticmethod
-    def mask_proc(proc: str) -> None:
-        """Hide and freeze what the engine hides and freezes in its own /proc: a new mount is not masked."""
-        for name in ("kcore", "keys", "timer_list", "sched_debug", "latency_stats", "sysrq-trigger", "kpagecount", "kpageflags", "kpagecgroup"):
-            if os.path.exists(f"{proc}/{name}"):
-                mount("/dev/null", f"{proc}/{name}", None, MS_BIND)
-        for name in ("acpi", "scsi", "asound", "interrupts.d"):
-            if os.path.isdir(f"{proc}/{name}"):
-                mount(f"{CELL}/empty", f"{proc}/{name}", None, MS_BIND)
-        for name in ("sys", "bus", "fs", "irq"):
-            if os.path.isdir(f"{proc}/{name}"):
-                mount(f"{proc}/{name}", f"{proc}/{name}", None, MS_BIND)
-                mount("none", f"{proc}/{name}", None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
-
     def run(self) -> None:
         """Build, report, serve until killed."""
         chamber = self.settings.tier == "chamber"
@@ -991,6 +1045,7 @@ class Init:
         if chamber:
             keep_capabilities(CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN)
         else:
+            self.settings.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             keep_capabilities(CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
             self.places = writable_places(self.settings.uid)
             self.before = tree(self.places, self.settings.uid)
@@ -1087,6 +1142,7 @@ class Supervisor:
         self.settings = settings
         self.memory = MemoryCounter()
         self.redirect = ",redirect_dir=on"
+        self.masks: list[tuple[str, str]] = []
         self.stack: list[str] = []
         """Layer keys from the lowest to the highest; the built-in one first."""
         self.identities: dict[str, str] = {}
@@ -1103,8 +1159,9 @@ class Supervisor:
         """Once per container: directories, devices, the built-in layer."""
         if self.settings.tier == "chamber":
             mount("none", "/", None, MS_REC | MS_PRIVATE)
-            for name in ("layers", "base", "box", "empty", "dev"):
+            for name in ("layers", "base", "box", "empty", "dev", "proc"):
                 os.mkdir(f"{CELL}/{name}", 0o755)
+            self.masks = proc_masks()
             self.prepare_devices()
         self.add_layer("builtin", self.builtin_files())
         if self.settings.tier == "chamber":
@@ -1289,7 +1346,14 @@ class Supervisor:
         times.append(time.monotonic())
         self.epoch += 1
         ended, made, verified = ((b - a) * 1e3 for a, b in zip(times, times[1:], strict=False))
-        return {"leaves": leaves, "epoch": self.epoch, "ended_ms": ended, "made_ms": made, "verified_ms": verified, "redirect": bool(self.redirect)}
+        return {
+            "leaves": leaves,
+            "epoch": self.epoch,
+            "ended_ms": ended,
+            "made_ms": made,
+            "verified_ms": verified,
+            "redirect": bool(self.redirect),
+        }
 
     def deep(self) -> dict[str, Any]:
         """Digest of every file of the image's root and of each layer; slow, on demand, in a child."""
@@ -1307,7 +1371,9 @@ class Supervisor:
                     found = os.lstat(full)
                     if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode):
                         parent = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                        hasher.update(repr((full[len(top) :], shown(found, parent, name, self.settings.uid))).encode("utf-8", "surrogateescape"))
+                        hasher.update(
+                            repr((full[len(top) :], shown(found, parent, name, self.settings.uid))).encode("utf-8", "surrogateescape")
+                        )
                         os.close(parent)
                         count += 1
         return {"digest": hasher.hexdigest(), "files": count}
@@ -1329,7 +1395,10 @@ class Supervisor:
     def dispatch(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> None:
         operation = request["op"]
         if operation == "ping":
-            self.finish(request_id, {"pid": os.getpid(), "python": sys.version.split()[0], "redirect": bool(self.redirect), "kills": self.memory.kills()})
+            self.finish(
+                request_id,
+                {"pid": os.getpid(), "python": sys.version.split()[0], "redirect": bool(self.redirect), "kills": self.memory.kills()},
+            )
         elif operation == "layer":
             self.receive_layer(request_id, request, descriptors)
         elif operation == "restore":
@@ -1459,6 +1528,14 @@ class Supervisor:
                 os.waitpid(found.si_pid, 0)
         except ChildProcessError:
             return
+
+
+def proc_masks() -> list[tuple[str, str]]:
+    """What to lay over a chamber's /proc: (path, source). A new mount lacks the engine's masks; the whole of it is read-only."""
+    files = ("kcore", "keys", "timer_list", "timer_stats", "sched_debug", "latency_stats")
+    directories = ("acpi", "scsi", "asound")
+    found = [(f"/proc/{name}", "/dev/null") for name in files if os.path.exists(f"/proc/{name}")]
+    return found + [(f"/proc/{name}", f"{CELL}/empty") for name in directories if os.path.isdir(f"/proc/{name}")]
 
 
 def main() -> None:
