@@ -79,7 +79,7 @@ async def start_container(engine: Engine, spec: CellSpec, tier: Tier, uid: int) 
     name = f"wardian-{tier.value}-{secrets.token_hex(6)}"
     config = cell_config(spec, uid=uid, tier=tier, labels=labels_for("cell"))
     config["Cmd"] = [settings_of(spec, tier, uid)]
-    container_id = await engine.create(name, config)
+    container_id = await engine.create(options=config, name=name)
     connection: Connection | None = None
     try:
         connection = await Connection.open(await engine.attach(container_id))
