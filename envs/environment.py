@@ -7,17 +7,15 @@ and without a reward.
 
 import logging
 import time
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
-
-import anyio
 
 from wardian.envs import observation as rendering
 from wardian.envs.action import Action, Observation, Step
 from wardian.envs.closing import last_look, verdict_of
 from wardian.envs.definition import WorldDefinition
-from wardian.envs.ending import Ending, EndKind, boundary
+from wardian.envs.ending import EndCause, Ending, EndKind, boundary
 from wardian.envs.episode import Episode, Turn
 from wardian.envs.errors import NotReset, TaskError
 from wardian.envs.family import Family
@@ -28,8 +26,9 @@ from wardian.envs.start import insert_rows, place_files, stream_seed
 from wardian.envs.task import Task, TaskId
 from wardian.sandbox.cell import Cell, ResetReceipt
 from wardian.sandbox.database.base import Template, WorldDatabase
-from wardian.sandbox.errors import CellDied, DeathCause, LeakDetected
+from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, LeakDetected
 from wardian.sandbox.fingerprint import Fingerprint
+from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
 from wardian.sandbox.world import World
 from wardian.tools.contract import Json, Source, Status, Tool
@@ -47,6 +46,8 @@ class ResetInfo:
     seed: int
     receipt: ResetReceipt | None
     """Proof of the cell's reset; `None` when the world needs no cell."""
+    agent_uid: int | None
+    """The agent's user in that cell."""
     template_key: str
     fingerprint: Fingerprint
     """The whole state right after the task's rows and files went in."""
@@ -88,8 +89,9 @@ class ToolEnvironment:
         self._settings = settings
         self._epoch = 0
         self._episode: Episode | None = None
-        self._held = AsyncExitStack()
-        """What the running episode holds: its lease, database and toolbox."""
+        self._held = ExitStack()
+        """What the running episode holds beside its cell: database and toolbox."""
+        self._lease: Lease | None = None
         self._reset_info: ResetInfo | None = None
 
     async def __aenter__(self) -> Self:
@@ -118,10 +120,11 @@ class ToolEnvironment:
             raise NotReset("reset_info: there was no episode yet; call reset first")
         return self._reset_info
 
-    async def reset(self, task_id: str, seed: int = 0) -> Observation:
+    async def reset(self, task_id: str, seed: int = 0, *, uid: int | None = None) -> Observation:
         """Begin an episode of `task_id`, with random streams from `seed`. An episode that runs is given up.
 
-        A start that is not clean is thrown away and made anew, on another cell and clone; no agent ever sees it.
+        A start that is not clean is thrown away and made anew, on another cell and clone; no agent ever sees it. `uid`
+        prefers the cell of that agent's uid, for a replay that is to meet the same one.
 
         Raises:
             TaskError: there is no such task, or the world does not take its rows or files.
@@ -132,17 +135,17 @@ class ToolEnvironment:
         parsed = TaskId.parse(task_id)
         family = self.world.family(parsed.family)
         task = family.generate(parsed.difficulty, parsed.seed)
-        await self._give_up()
+        self._give_up()
         leaks: list[LeakDetected] = []
         while len(leaks) < self._settings.reset_attempts:
             try:
-                receipt = await self._begin(task, family, seed)
+                receipt = await self._begin(task, family, seed, uid)
             except LeakDetected as leak:
                 self.leaks_found += 1
                 leaks.append(leak)
                 _log.error("reset of %s thrown away: %s", task_id, leak)
                 continue
-            return self._first(task, seed, receipt, leaks, started)
+            return self._first(task, seed, lease, leaks, started)
         raise leaks[-1]
 
     async def step(self, action: Action) -> Step:
@@ -157,10 +160,10 @@ class ToolEnvironment:
         try:
             step = await self._take(episode, action, turn)
         except BaseException:
-            await self._give_up()
+            self._give_up()
             raise
         if step.done:
-            await self._give_up()
+            self._give_up(lost=bool(episode.lost) or step.info.end_cause == EndCause.INFRASTRUCTURE)
         return step
 
     async def snapshot(self) -> Snapshot:
@@ -173,7 +176,7 @@ class ToolEnvironment:
 
     async def close(self) -> None:
         """Give up a running episode and its cell. Idempotent; the pool and the template stay with their owner."""
-        await self._give_up()
+        self._give_up()
 
     def _running(self) -> Episode:
         if self._episode is None:
@@ -184,10 +187,11 @@ class ToolEnvironment:
         """Make the state of one episode; everything in it is new."""
         return World(start=task.start, seed=stream_seed(task.id, seed), database=database, cell=cell)
 
-    async def _begin(self, task: Task, family: Family, seed: int) -> ResetReceipt | None:
+    async def _begin(self, task: Task, family: Family, seed: int, uid: int | None) -> ResetReceipt | None:
         """Make a start and prove it; sets the running episode. What a try took is given back when it fails."""
         try:
-            lease = await self._held.enter_async_context(self._cells.lease()) if self._cells else None
+            lease = await self._cells.acquire(uid) if self._cells else None
+            self._lease = lease
             database = self._template.clone()
             self._held.callback(database.close)
             world = self._make_world(task, seed, database, lease.cell if lease else None)
@@ -197,8 +201,8 @@ class ToolEnvironment:
                 await place_files(world, task)
             toolbox = self._toolbox(task)
             self._held.callback(toolbox.close)
-        except BaseException:
-            await self._give_up()
+        except BaseException as error:
+            self._give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
             raise
         self._epoch += 1
         self._episode = Episode(
@@ -214,7 +218,7 @@ class ToolEnvironment:
             start_files=world.files.changes,
             last_files=world.files.changes,
         )
-        return lease.receipt if lease else None
+        return lease
 
     def _toolbox(self, task: Task) -> Toolbox:
         known: dict[str, Tool[Json]] = {tool.name: tool for tool in self.world.tools}
@@ -224,14 +228,15 @@ class ToolEnvironment:
         tools = [known[name] for name in task.tools] if task.tools else list(known.values())
         return Toolbox(tools, FaultPlan(self._faults, task.revocable_scopes), scopes_of=self.world.scopes_of)
 
-    def _first(self, task: Task, seed: int, receipt: ResetReceipt | None, leaks: list[LeakDetected], started: float) -> Observation:
+    def _first(self, task: Task, seed: int, lease: Lease | None, leaks: list[LeakDetected], started: float) -> Observation:
         episode = self._running()
         first = rendering.first_observation(task.instruction, self.world.policy, task.start, self._tokenizer)
         episode.spend_tokens(first.tokens)
         self._reset_info = ResetInfo(
             task=task,
             seed=seed,
-            receipt=receipt,
+            receipt=lease.receipt if lease else None,
+            agent_uid=lease.cell.agent_uid if lease else None,
             template_key=self._template.key,
             fingerprint=episode.world.fingerprint(),
             leaks=tuple(leak.differences[:5] for leak in leaks),
@@ -287,12 +292,18 @@ class ToolEnvironment:
         seen = Observation("", 0)
         return Step(seen, None, {}, False, False, episode.failed_info(turn, ending), failed=f"{ending.cause}: {ending.detail}")
 
-    async def _give_up(self) -> None:
-        """Let go of the running episode and all that it holds. Idempotent, and not to be cancelled midway."""
-        held, self._held = self._held, AsyncExitStack()
+    def _give_up(self, *, lost: bool = False) -> None:
+        """Let go of the running episode and all that it holds. Idempotent; waits for nothing, so it cannot be cancelled midway.
+
+        A `lost` cell is replaced and never used again.
+        """
+        held, self._held = self._held, ExitStack()
+        lease, self._lease = self._lease, None
         self._episode = None
-        with anyio.CancelScope(shield=True):
-            try:
-                await held.aclose()
-            except Exception:  # noqa: BLE001 - a teardown that fails must not replace the outcome of the episode
-                _log.exception("teardown of an episode failed")
+        try:
+            held.close()
+        except Exception:  # noqa: BLE001 - a teardown that fails must not replace the outcome of the episode
+            _log.exception("teardown of an episode failed")
+        finally:
+            if lease is not None and self._cells is not None:
+                self._cells.release(lease, lost=lost)
