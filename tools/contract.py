@@ -239,6 +239,8 @@ class CallEvent:
     """Why a call did not reach its handler, such as `wrong_type(offset)`; empty when it did."""
     inexact: str = ""
     """As in the result."""
+    extra_ms: int = 0
+    """The part of `latency_ms` that the call took beyond the tool's latency, such as the limit that a command ran into."""
     stale_step: int | None = None
     """The step at whose beginning the lagging copy was taken, when the read was stale."""
     attachments: Mapping[str, Json] = field(default_factory=dict)

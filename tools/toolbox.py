@@ -266,6 +266,7 @@ class Toolbox:
             agent_id=attempt.agent_id,
             problem=attempt.problem,
             inexact=inexact,
+            extra_ms=context.extra_ms if context else 0,
             stale_step=attempt.stale_step,
             attachments=context.attachments if context else {},
         )
