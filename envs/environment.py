@@ -139,7 +139,7 @@ class ToolEnvironment:
         leaks: list[LeakDetected] = []
         while len(leaks) < self._settings.reset_attempts:
             try:
-                receipt = await self._begin(task, family, seed, uid)
+                lease = await self._begin(task, family, seed, uid)
             except LeakDetected as leak:
                 self.leaks_found += 1
                 leaks.append(leak)
@@ -187,7 +187,7 @@ class ToolEnvironment:
         """Make the state of one episode; everything in it is new."""
         return World(start=task.start, seed=stream_seed(task.id, seed), database=database, cell=cell)
 
-    async def _begin(self, task: Task, family: Family, seed: int, uid: int | None) -> ResetReceipt | None:
+    async def _begin(self, task: Task, family: Family, seed: int, uid: int | None) -> Lease | None:
         """Make a start and prove it; sets the running episode. What a try took is given back when it fails."""
         try:
             lease = await self._cells.acquire(uid) if self._cells else None
