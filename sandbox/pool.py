@@ -1,0 +1,384 @@
+"""A pool of cells: a lease gets a cell that is restored and proven already; the one before it is being restored meanwhile.
+
+Each cell has a slot, and each slot one state:
+
+    EMPTY ─► MAKING ─► READY ─► LEASED ─► RESTORING ─► READY
+               │                              └─► EMPTY   (the cell leaked, died or hung: it is stopped and replaced, never cleaned)
+               └─► BROKEN                                 (not to be made; tried again when somebody asks)
+
+All of it stands in one list. Whatever changes it calls `_rebalance`, which is synchronous and does all that can be done at
+once: it gives ready cells to those who wait, longest wait first, and starts the work that slots need. A cell counts as leased
+from the moment it is assigned, so a caller that is cancelled just then still gives it back.
+"""
+
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import tenacity
+
+from wardian.sandbox.cell import Cell, CellSpec, ResetReceipt
+from wardian.sandbox.errors import CellDied, CellTimeout, CellUnavailable, LeakDetected, PoolClosed, PoolTimeout, SandboxError
+from wardian.sandbox.lease import Leak, Lease, PoolStatistics
+
+if TYPE_CHECKING:
+    from wardian.sandbox.engine import Engine
+
+MakeCell = Callable[[CellSpec, int], Cell]
+"""From a spec and the agent's uid to a cell that was not started."""
+FIRST_UID = 20000
+MADE_AT_ONCE = 4
+MAKE_ATTEMPTS = 4
+BACK_OFF_S = 0.2
+"""Before the second attempt; doubled for each one after it, with jitter."""
+
+
+class SlotState(StrEnum):
+    EMPTY = "empty"
+    MAKING = "making"
+    READY = "ready"
+    LEASED = "leased"
+    RESTORING = "restoring"
+    BROKEN = "broken"
+
+
+@dataclass(eq=False, slots=True)
+class _Slot:
+    uid: int
+    state: SlotState = SlotState.EMPTY
+    cell: Cell | None = None
+    lease: Lease | None = None
+    """The next or the present one; set while READY or LEASED."""
+    error: SandboxError | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    uid: int | None
+    done: anyio.Event = field(default_factory=anyio.Event)
+    lease: Lease | None = None
+    error: SandboxError | None = None
+
+
+class CellPool:
+    """`size` cells of one spec. Use it as `async with`, in one event loop; all methods may be called concurrently."""
+
+    def __init__(
+        self, spec: CellSpec, size: int, *, engine: "Engine | None" = None, make_cell: MakeCell | None = None, first_uid: int = FIRST_UID
+    ) -> None:
+        """`make_cell` is for other backends; by default cells run on `engine`, or on the one that the environment names.
+
+        Slot n gets the uid `first_uid` + n, or `spec.agent_uid` where that is set.
+
+        Raises:
+            ValueError: `size` is below 1.
+        """
+        if size < 1:
+            raise ValueError(f"size: a pool needs at least one cell, got {size}")
+        self.spec = spec
+        self._engine = engine
+        self._make_cell = make_cell
+        self._slots = [_Slot(spec.agent_uid if spec.agent_uid is not None else first_uid + index) for index in range(size)]
+        self._waiting: deque[_Waiter] = deque()
+        self._closed = True
+        """Also before `__aenter__`."""
+        self._changed = anyio.Event()
+        self._counts: Counter[str] = Counter()
+        self._restore_ms: deque[float] = deque(maxlen=10_000)
+        self._leaks: deque[Leak] = deque(maxlen=1_000)
+        self._life: AbstractAsyncContextManager[None] | None = None
+
+    # Life
+
+    async def __aenter__(self) -> "CellPool":
+        """Start making all cells and return when the first one is ready.
+
+        Raises:
+            EngineUnavailable: there is no engine.
+            CellUnavailable: not one could be made.
+        """
+        if self._life is not None:
+            raise PoolClosed("a pool is used once: make another one")
+        self._life = self._living()
+        await self._life.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
+        """End every cell, leased ones too. Shielded from cancellation; nothing is left in the engine."""
+        assert self._life is not None
+        return await self._life.__aexit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def _living(self) -> AsyncIterator[None]:
+        """The body's error is carried around the task group, so that it arrives as it is and not in an exception group."""
+        engine = await self._backend()
+        failure: BaseException | None = None
+        self._closed = False
+        try:
+            async with anyio.create_task_group() as self._group:
+                try:
+                    self._rebalance()
+                    await self._first_cell()
+                    yield
+                except BaseException as error:  # noqa: BLE001 - raised again below, once nothing runs any more
+                    failure = error
+                self._close()
+                self._group.cancel_scope.cancel()
+        finally:
+            self._close()
+            await self._stop_all()
+            if engine is not None:
+                engine.close()
+        if failure is not None:
+            raise failure
+
+    async def _backend(self) -> "Engine | None":
+        """Set how cells are made; gives the engine that is to be closed at the end, if it is the pool's own."""
+        self._limiter = anyio.CapacityLimiter(MADE_AT_ONCE)
+        if self._make_cell is not None:
+            return None
+        from wardian.sandbox.docker_cell import make_cell  # the SDK is not loaded for other backends
+        from wardian.sandbox.engine import Engine
+
+        engine = self._engine or await Engine.open(self.spec.timeouts)
+        self._make_cell = lambda spec, uid: make_cell(spec, engine, uid)
+        return engine if self._engine is None else None
+
+    async def _first_cell(self) -> None:
+        while not self._any(SlotState.READY) and self._any(SlotState.MAKING):
+            await self._changed.wait()
+        if error := self._no_hope():
+            raise error
+
+    def _close(self) -> None:
+        self._closed = True
+        self._rebalance()
+
+    async def _stop_all(self) -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for slot in self._slots:
+                    if slot.cell is not None:
+                        group.start_soon(slot.cell.stop)
+                    slot.cell, slot.lease, slot.state = None, None, SlotState.EMPTY
+
+    # Leases
+
+    @asynccontextmanager
+    async def lease(self, uid: int | None = None) -> AsyncIterator[Lease]:
+        """Borrow a cell for the body; see `acquire`. A body that ends with `CellDied` or `CellTimeout` gives a lost cell back.
+
+        Raises:
+            PoolTimeout, PoolClosed, CellUnavailable: as `acquire`.
+        """
+        lease = await self.acquire(uid)
+        lost = False
+        try:
+            yield lease
+        except BaseException as error:
+            lost = _says_lost(error)
+            raise
+        finally:
+            self.release(lease, lost=lost)
+
+    async def acquire(self, uid: int | None = None) -> Lease:
+        """Wait for a restored, proven cell, in order of asking; to be given back with `release`. Safe to cancel.
+
+        With `uid` the cell of that uid is preferred: waited for while it is being made or restored, not while somebody has it.
+
+        Raises:
+            PoolTimeout: none became free within `pool_s`.
+            PoolClosed: the pool is not open, or was closed meanwhile.
+            CellUnavailable: no slot has a cell and none could be made, after several attempts.
+        """
+        waiter = _Waiter(uid)
+        self._waiting.append(waiter)
+        try:
+            for slot in self._slots:
+                if slot.state is SlotState.BROKEN:
+                    slot.state = SlotState.EMPTY
+            self._rebalance()
+            with anyio.move_on_after(self.spec.timeouts.pool_s):
+                await waiter.done.wait()
+        except BaseException:
+            self._withdraw(waiter)
+            raise
+        if waiter.error is not None:
+            raise waiter.error
+        if waiter.lease is None:
+            self._withdraw(waiter)
+            raise PoolTimeout(f"no cell became free within {self.spec.timeouts.pool_s:g} s: {self!r}")
+        return waiter.lease
+
+    def release(self, lease: Lease, *, lost: bool = False) -> None:
+        """Give a cell back and return at once; it is restored in the background, or replaced if it is `lost`. Idempotent."""
+        for slot in self._slots:
+            if slot.lease is lease and slot.state is SlotState.LEASED:
+                slot.lease, slot.state = None, SlotState.RESTORING
+                self._start(self._replace if lost else self._restore, slot)
+                self._rebalance()
+
+    def _withdraw(self, waiter: _Waiter) -> None:
+        """Take back a request whose caller went away; a cell that it got already is unused and as good as before."""
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+        for slot in self._slots:
+            if waiter.lease is not None and slot.lease is waiter.lease:
+                slot.state = SlotState.READY
+        self._rebalance()
+
+    async def settle(self) -> None:
+        """Wait until no cell is being made or restored."""
+        while self._any(SlotState.MAKING, SlotState.RESTORING):
+            await self._changed.wait()
+
+    def _any(self, *states: SlotState) -> bool:
+        return any(slot.state in states for slot in self._slots)
+
+    # State
+
+    def _rebalance(self) -> None:
+        """Do what the present state asks for. No input or output, no waiting."""
+        if self._closed:
+            for waiter in self._waiting:
+                waiter.error = PoolClosed("the pool is closed")
+                waiter.done.set()
+            self._waiting.clear()
+        else:
+            for slot in self._slots:
+                if slot.state is SlotState.EMPTY:
+                    slot.state = SlotState.MAKING
+                    self._start(self._make, slot)
+            self._assign()
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _assign(self) -> None:
+        for waiter in tuple(self._waiting):
+            slot = self._choose(waiter)
+            if slot is not None:
+                slot.state, waiter.lease = SlotState.LEASED, slot.lease
+            elif (hopeless := self._no_hope()) is not None:
+                waiter.error = hopeless
+            else:
+                continue
+            self._waiting.remove(waiter)
+            waiter.done.set()
+
+    def _choose(self, waiter: _Waiter) -> _Slot | None:
+        ready = [slot for slot in self._slots if slot.state is SlotState.READY]
+        wanted = [slot for slot in self._slots if slot.uid == waiter.uid]
+        for slot in wanted:
+            if slot in ready:
+                return slot
+        if any(slot.state in (SlotState.MAKING, SlotState.RESTORING) for slot in wanted):
+            return None
+        return ready[0] if ready else None
+
+    def _no_hope(self) -> CellUnavailable | None:
+        """Why no cell can come: every slot's making failed to the end."""
+        if any(slot.state is not SlotState.BROKEN for slot in self._slots):
+            return None
+        errors = [slot.error for slot in self._slots]
+        return CellUnavailable(f"no cell could be made, {MAKE_ATTEMPTS} times each: {errors[0]}")
+
+    def _start(self, work: Callable[[_Slot], Coroutine[Any, Any, None]], slot: _Slot) -> None:
+        if not self._closed:
+            self._group.start_soon(work, slot)
+
+    def statistics(self) -> PoolStatistics:
+        """What the pool did so far, and what it has now."""
+        states = Counter(slot.state for slot in self._slots)
+        counts = self._counts
+        return PoolStatistics(
+            resets=counts["resets"],
+            verified=counts["verified"],
+            leaks=tuple(self._leaks),
+            restore_ms=tuple(self._restore_ms),
+            replaced=counts["replaced"],
+            created=counts["created"],
+            quarantined=counts["quarantined"],
+            ready=states[SlotState.READY],
+            leased=states[SlotState.LEASED],
+        )
+
+    def __repr__(self) -> str:
+        """The whole state in one line."""
+        states = ", ".join(slot.state.value for slot in self._slots)
+        return f"<CellPool {'closed' if self._closed else 'open'} [{states}] waiting={len(self._waiting)}>"
+
+    # Background work
+
+    async def _make(self, slot: _Slot) -> None:
+        """MAKING to READY or BROKEN."""
+        attempts = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(SandboxError),
+            stop=tenacity.stop_after_attempt(MAKE_ATTEMPTS),
+            wait=tenacity.wait_exponential_jitter(initial=BACK_OFF_S, max=5.0, jitter=BACK_OFF_S),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
+        try:
+            async with self._limiter:
+                await attempts(self._make_once, slot)
+        except SandboxError as error:
+            slot.state, slot.error = SlotState.BROKEN, error
+        else:
+            slot.state, slot.error = SlotState.READY, None
+        self._rebalance()
+
+    async def _make_once(self, slot: _Slot) -> None:
+        assert self._make_cell is not None
+        cell = self._make_cell(self.spec, slot.uid)
+        try:
+            await cell.start()
+            self._counts["created"] += 1
+            slot.lease = Lease(cell, await self._proven(cell))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await cell.stop()
+            raise
+        slot.cell = cell
+
+    async def _proven(self, cell: Cell) -> ResetReceipt:
+        self._counts["resets"] += 1
+        try:
+            receipt = await cell.restore()
+        except LeakDetected as leak:
+            self._leaks.append(Leak(cell.id, leak.differences))
+            self._counts["quarantined"] += 1
+            raise
+        self._counts["verified"] += 1
+        self._restore_ms.append(receipt.total_ms)
+        return receipt
+
+    async def _restore(self, slot: _Slot) -> None:
+        """RESTORING to READY, or to EMPTY when the cell is not to be trusted any more."""
+        assert slot.cell is not None
+        try:
+            slot.lease = Lease(slot.cell, await self._proven(slot.cell))
+        except SandboxError:
+            await self._replace(slot)
+            return
+        slot.state = SlotState.READY
+        self._rebalance()
+
+    async def _replace(self, slot: _Slot) -> None:
+        """RESTORING to EMPTY. The old cell is gone before the next one is made, since both have the slot's uid."""
+        assert slot.cell is not None
+        self._counts["replaced"] += 1
+        with anyio.CancelScope(shield=True):
+            await slot.cell.stop()
+        slot.cell, slot.state = None, SlotState.EMPTY
+        self._rebalance()
+
+
+def _says_lost(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_says_lost(one) for one in error.exceptions)
+    return isinstance(error, CellDied | CellTimeout)
