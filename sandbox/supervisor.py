@@ -26,7 +26,6 @@ import ctypes
 import errno
 import fcntl
 import gc
-import hashlib
 import json
 import os
 import resource
@@ -37,6 +36,7 @@ import stat
 import struct
 import sys
 import time
+from _blake2 import blake2b  # hashlib would load OpenSSL into every cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the typing module itself would cost every cell a megabyte
@@ -727,7 +727,7 @@ def run_file_operation(
 
 def content_digest(directory: int, name: str) -> str:
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
-    hasher = hashlib.blake2b(digest_size=16)
+    hasher = blake2b(digest_size=16)
     try:
         while part := os.read(descriptor, 1 << 20):
             hasher.update(part)
@@ -925,36 +925,61 @@ def compare_trees(before: dict[str, tuple[Any, ...]], after: dict[str, tuple[Any
 
 # ---------------------------------------------------------------------------------------------------------- fingerprint
 
-PROC_NET = ("tcp", "tcp6", "udp", "udp6", "raw", "raw6", "unix")
+TIME_WAIT_PER_NAMESPACE = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2]) >= (6, 1)
+"""Older kernels count TIME_WAIT entries of the whole machine in each namespace's sockstat."""
 
 
-def agent_status(settings: Settings) -> str:
-    """Become the agent in a child and tell what the kernel says of it: user, capabilities, filters, limits, descriptors."""
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            become_agent(settings)
-            wanted = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
-            lines = dict(line.split(":\t", 1) for line in read_text("/proc/self/status").splitlines() if ":\t" in line)
-            limits = [resource.getrlimit(kind)[0] for kind, _ in settings.limits()]
-            report = [f"{name}={lines.get(name, '').strip()}" for name in wanted] + [f"limits={limits}", f"umask={os.umask(0o022):o}"]
-            os.write(writer, ";".join(report).replace(str(settings.uid), "agent").encode())
-        except BaseException as error:  # shows as a leaf that is not as expected
-            os.write(writer, f"broken: {type(error).__name__}: {error}".encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    parts = []
-    while part := os.read(reader, 65536):
-        parts.append(part)
-    os.close(reader)
-    os.waitpid(pid, 0)
-    return b"".join(parts).decode()
+def sockets_in_use() -> str:
+    """Sockets of this network namespace by kind, from its counters: /proc/net/tcp would walk a table of the whole machine."""
+    found = []
+    for line in [*read_text("/proc/net/sockstat").splitlines(), *read_text("/proc/net/sockstat6").splitlines()]:
+        kind, _, rest = line.partition(":")
+        words = rest.split()
+        counters = dict(zip(words[::2], words[1::2], strict=False))
+        wanted = ("used", "inuse", "tw") if TIME_WAIT_PER_NAMESPACE else ("used", "inuse")
+        found += [f"{kind.lower()}.{name}={counters[name]}" for name in wanted if name in counters]
+    return " ".join(found)
+
+
+class AgentProbe:
+    """Becomes the agent in a child, to tell what the kernel says of it: user, capabilities, filters, limits, umask.
+
+    Started before the other measurements and collected after them, so that they run side by side.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.reader, writer = os.pipe2(os.O_CLOEXEC)
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                become_agent(settings)
+                os.write(writer, self.describe(settings).encode())
+            except BaseException as error:  # shows as a leaf that is not as expected
+                os.write(writer, f"broken: {type(error).__name__}: {error}".encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+
+    @staticmethod
+    def describe(settings: Settings) -> str:
+        wanted = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+        lines = dict(line.split(":\t", 1) for line in read_text("/proc/self/status").splitlines() if ":\t" in line)
+        limits = [resource.getrlimit(kind)[0] for kind, _ in settings.limits()]
+        report = [f"{name}={' '.join(lines.get(name, '').split())}" for name in wanted] + [f"limits={limits}", f"umask={os.umask(0o022):o}"]
+        return ";".join(report).replace(str(settings.uid), "agent")
+
+    def collect(self) -> str:
+        """Wait for the child and give its report."""
+        parts = []
+        while part := os.read(self.reader, 65536):
+            parts.append(part)
+        os.close(self.reader)
+        os.waitpid(self.pid, 0)
+        return b"".join(parts).decode()
 
 
 def short(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def mount_table(chamber: bool) -> str:
@@ -969,21 +994,21 @@ def mount_table(chamber: bool) -> str:
 
 def measure_inside(settings: Settings) -> dict[str, str]:
     """Leaves that only the chamber itself can tell, measured before it runs anything."""
-    sockets = {name: len(read_text(f"/proc/net/{name}").splitlines()) - 1 for name in PROC_NET if os.path.exists(f"/proc/net/{name}")}
     ipc = {name: len(read_text(f"/proc/sysvipc/{name}").splitlines()) - 1 for name in ("shm", "msg", "sem")}
     interfaces = sorted(line.split(":")[0].strip() for line in read_text("/proc/net/dev").splitlines()[2:])
-    ours = {"1"} | ({str(os.getpid())} if settings.tier == "fresh" else set())
+    probe = AgentProbe(settings)
+    ours = {1, os.getpid(), probe.pid}
     leaves = {
-        "processes": ",".join(sorted((name for name in os.listdir("/proc") if name.isdigit() and name not in ours), key=int)),
+        "processes": ",".join(sorted((name for name in os.listdir("/proc") if name.isdigit() and int(name) not in ours), key=int)),
         "mounts": short(mount_table(settings.tier == "chamber")),
-        "network": f"interfaces={','.join(interfaces)} sockets={json.dumps(sockets, sort_keys=True)}",
+        "network": f"interfaces={','.join(interfaces)} {sockets_in_use()}",
         "ipc": json.dumps(ipc, sort_keys=True),
         "mqueue": ",".join(sorted(os.listdir("/dev/mqueue"))) if os.path.isdir("/dev/mqueue") else "",
         "shm": ",".join(sorted(os.listdir("/dev/shm"))),
         "environment": short(json.dumps(settings.environment, sort_keys=True)),
         "hostname": socket.gethostname(),
     }
-    leaves["agent"] = agent_status(settings)
+    leaves["agent"] = probe.collect()
     return leaves
 
 
@@ -1357,7 +1382,7 @@ class Supervisor:
 
     def deep(self) -> dict[str, Any]:
         """Digest of every file of the image's root and of each layer; slow, on demand, in a child."""
-        hasher = hashlib.blake2b(digest_size=16)
+        hasher = blake2b(digest_size=16)
         count = 0
         tops = [""] if self.settings.tier != "chamber" else ["", *(f"{CELL}/layers/{key}" for key in self.stack)]
         device = os.stat("/").st_dev
