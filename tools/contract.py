@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
@@ -18,10 +18,9 @@ from sqlalchemy.orm import Session
 from wardian.sandbox.cell import Cell
 from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.world import World
+from wardian.tools.encoding import Json as Json
+from wardian.tools.encoding import encode
 from wardian.tools.errors import ToolMisdeclared
-
-Json: TypeAlias = Any
-"""A JSON value: None, bool, int, str, list or dict of such. Floats are allowed only where a tool declares them."""
 
 
 class Status(StrEnum):
@@ -146,8 +145,12 @@ class ToolContext:
         return self.database.allocate_id(self.db, table)
 
     def note(self, kind: str, **facts: Json) -> None:
-        """Write a fact into the trusted event log, such as `note("refund", invoice_id=7, amount=1200)`."""
-        self.effects.append({"kind": kind, **facts})
+        """Write a fact into the trusted event log, such as `note("refund", invoice_id=7, amount=1200)`.
+
+        Raises:
+            ValueError: a fact has no place in JSON.
+        """
+        self.effects.append(encode({"kind": kind, **facts}, "note"))
 
     def attach(self, name: str, data: bytes) -> None:
         """Keep raw bytes for the log, as base64, beside what the agent is shown. Kept whether or not the call commits."""

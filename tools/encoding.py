@@ -23,9 +23,11 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from typing import Any, TypeAlias
 from uuid import UUID
 
-from wardian.tools.contract import Json
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list or dict of such."""
 
 RESULT_CAP_CHARS = 72_000
 """Most characters of one answer, rendered as JSON, that an agent is shown."""

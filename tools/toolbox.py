@@ -132,9 +132,7 @@ class Toolbox:
         return min(scaled_ms, max(base_ms, tool.timeout_ms))
 
     async def _answer(self, attempt: _Attempt, tool: Tool[Any], arguments: Arguments) -> Outcome:
-        self._revoke(attempt)
-        missing = set(tool.scopes) - (self._scopes_of(attempt.world, attempt.agent_id) - set(attempt.world.memory.revoked_scopes))
-        if missing:
+        if missing := self._missing_scopes(attempt, tool):
             return outcomes.denied(tool, missing)
         if before := self._fault_before(attempt, tool):
             return before
@@ -143,10 +141,16 @@ class Toolbox:
         outcome = await self._outcome(attempt, tool, arguments)
         return self._fault_after(attempt, tool, outcome)
 
-    def _revoke(self, attempt: _Attempt) -> None:
-        if attempt.drawn.fault in (Fault.REVOKED, Fault.MISSING):
-            attempt.world.memory.revoked_scopes.append(attempt.drawn.scope)
+    def _missing_scopes(self, attempt: _Attempt, tool: Tool[Any]) -> set[str]:
+        if not tool.scopes:
+            return set()
+        revoked = attempt.world.memory.revoked_scopes
+        held = self._scopes_of(attempt.world, attempt.agent_id) - set(revoked)
+        if attempt.drawn.scope in held:  # else there is nothing to take away
+            revoked.append(attempt.drawn.scope)
+            held -= {attempt.drawn.scope}
             attempt.fault = attempt.drawn.fault
+        return set(tool.scopes) - held
 
     def _fault_before(self, attempt: _Attempt, tool: Tool[Any]) -> Outcome | None:
         fault = attempt.drawn.fault
@@ -162,8 +166,9 @@ class Toolbox:
         fault = attempt.drawn.fault
         if fault is Fault.SLOW:
             attempt.fault = fault
-        if attempt.latency_ms > tool.timeout_ms or (fault is Fault.TIMEOUT_AFTER and attempt.committed):
-            attempt.fault = attempt.fault or fault
+        if fault is Fault.TIMEOUT_AFTER and attempt.committed:
+            attempt.fault = fault
+        if attempt.latency_ms > tool.timeout_ms or attempt.fault is Fault.TIMEOUT_AFTER:
             attempt.latency_ms = tool.timeout_ms
             return outcomes.timed_out(tool)
         if fault is Fault.EMPTY and outcome.status is Status.OK and outcome.content != tool.empty_page:
@@ -176,9 +181,7 @@ class Toolbox:
         try:
             content = capped(await self._run(attempt, tool, arguments), self.result_cap_chars)
         except Refusal as refusal:
-            if refusal.status not in (*tool.errors, Status.INVALID_ARGUMENTS):
-                raise ToolBroken(tool.name, attempt.args, f"refused with {refusal.status.value}, which it does not declare") from refusal
-            return outcomes.refused(refusal)
+            return self._refused(attempt, tool, refusal)
         except DatabaseProblem as problem:
             return outcomes.database_problem(problem)
         except FileProblem as problem:
@@ -190,6 +193,14 @@ class Toolbox:
         attempt.committed = True
         self._remember(attempt, tool, content)
         return Outcome(Status.OK, content)
+
+    def _refused(self, attempt: _Attempt, tool: Tool[Any], refusal: Refusal) -> Outcome:
+        if refusal.status not in (*tool.errors, Status.INVALID_ARGUMENTS):
+            raise ToolBroken(tool.name, attempt.args, f"refused with {refusal.status.value}, which it does not declare") from refusal
+        try:
+            return outcomes.refused(refusal)
+        except ValueError as error:
+            raise ToolBroken(tool.name, attempt.args, str(error)) from refusal
 
     async def _run(self, attempt: _Attempt, tool: Tool[Any], arguments: Arguments) -> Json:
         if tool.source in (Source.CELL, Source.QUERY):

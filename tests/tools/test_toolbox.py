@@ -126,7 +126,10 @@ def test_what_an_agent_can_cause_is_an_outcome(raised: Exception, status: Status
     assert result.message.encode()
 
 
-@pytest.mark.parametrize("raised", [KeyError("x"), Refusal(Status.UNAVAILABLE, "not declared"), AssertionError()])
+BUGS = [KeyError("x"), Refusal(Status.UNAVAILABLE, "not declared"), Refusal(Status.NOT_FOUND, "odd", {1}), AssertionError()]
+
+
+@pytest.mark.parametrize("raised", BUGS)
 def test_a_bug_of_a_tools_author_is_named_as_such(raised: Exception) -> None:
     async def broken(context: ToolContext, arguments: Pay) -> Json:
         raise raised
@@ -191,6 +194,26 @@ def test_a_scope_revoked_midway_stays_away() -> None:
     assert (first.status, event.fault, on.memory.revoked_scopes) == (Status.PERMISSION_DENIED, "revoked", ["pay"])
     second, later = run(box, on)
     assert (second.status, later.fault) == (Status.PERMISSION_DENIED, None)
+
+
+def test_a_scope_that_is_not_held_cannot_be_revoked() -> None:
+    on = world()
+    result, event = run(Toolbox([tool(scopes=("pay",))], always(Fault.REVOKED)), on)
+    assert (result.status, event.fault, on.memory.revoked_scopes) == (Status.PERMISSION_DENIED, None, [])
+
+
+def test_a_drawn_fault_that_could_not_land_is_not_in_the_log() -> None:
+    late = tool(mutates=False, source=Source.CELL, latency=Latency(3000, 3000), timeout_ms=2000)
+    for fault in (Fault.TIMEOUT_AFTER, Fault.STALE, Fault.EMPTY, Fault.REVOKED):
+        assert run(Toolbox([late], always(fault)), world())[1].fault is None
+
+
+def test_a_note_that_is_no_json_is_a_bug_of_its_author() -> None:
+    async def odd(context: ToolContext, arguments: Pay) -> Json:
+        context.note("seen", at=datetime(2026, 1, 1, tzinfo=None))
+
+    with pytest.raises(ToolBroken, match="without time zone"):
+        run(Toolbox([tool(handler=odd)]), world())
 
 
 def test_an_idempotency_key_does_a_thing_once() -> None:
