@@ -12,12 +12,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import docker
-from docker.errors import DockerException
-from requests.exceptions import RequestException
+import anyio
+import anyio.to_thread
 
-from wardian.sandbox.errors import SandboxError
+from wardian.sandbox.cell import Tier
+from wardian.sandbox.engine import ADVICE, Engine
+from wardian.sandbox.errors import EngineUnavailable, SandboxError
 from wardian.sandbox.images import HINT, agent_image, base_image, image_present
+from wardian.sandbox.probe import probe
+from wardian.sandbox.timeouts import Timeouts
 
 MIB = 1 << 20
 
@@ -26,6 +29,20 @@ class Status(StrEnum):
     OK = "ok"
     WARNING = "warning"
     FAILURE = "failure"
+
+
+TIER_ADVICE = {
+    Tier.CHAMBER: (Status.OK, ""),
+    Tier.FRESH: (
+        Status.WARNING,
+        "resets take a new container each. Chambers need an engine that lets a cell's supervisor mount: no user-namespace remapping, "
+        "no AppArmor profile that forbids mounts, data on no overlay; see docs/security.md",
+    ),
+    None: (
+        Status.FAILURE,
+        "read why each tier failed; an engine that runs `docker run` with added capabilities is enough for the tier `fresh`",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +72,31 @@ class Diagnosis:
         return {"usable": self.usable, "checks": rows}
 
 
-def diagnose() -> Diagnosis:
+async def diagnose() -> Diagnosis:
     """Look at the engine and the machine; takes about a second, most of it the probe of the restore tier.
 
-    Blocking: call it from a thread where an event loop runs. Never raises for what it finds; an absent engine is a finding.
+    Never raises for what it finds; an absent engine is a finding.
     """
     try:
-        client = docker.from_env(timeout=20)
-        info = client.info()
-        client.close()
-    except (DockerException, RequestException) as error:
+        engine = await Engine.open(Timeouts(engine_s=20))
+    except EngineUnavailable as error:
         return Diagnosis((_engine_absent(error), *_machine_checks()))
-    checks = [*_engine_checks(info), *_image_checks()]
-    return Diagnosis((*checks, *_disk_checks(info), *_machine_checks()))
+    try:
+        info = await engine.info()
+        images = await anyio.to_thread.run_sync(_image_checks)
+        tier = await _tier_checks(engine, image_ready=all(check.status is not Status.FAILURE for check in images))
+    except EngineUnavailable as error:
+        return Diagnosis((_engine_absent(error), *_machine_checks()))
+    finally:
+        engine.close()
+    return Diagnosis((*_engine_checks(info), *tier, *images, *_disk_checks(info), *_machine_checks()))
 
 
 # The engine
 
 
-def _engine_absent(error: Exception) -> Check:
-    todo = "start an engine with `make engine`, or set DOCKER_HOST to one that this user may use"
-    return Check("engine_version", Status.FAILURE, None, str(error), todo)
+def _engine_absent(error: EngineUnavailable) -> Check:
+    return Check("engine_version", Status.FAILURE, None, f"{error.step}: {error.detail}", ADVICE)
 
 
 def _engine_checks(info: dict[str, Any]) -> tuple[Check, ...]:
@@ -89,7 +110,6 @@ def _engine_checks(info: dict[str, Any]) -> tuple[Check, ...]:
             info["Driver"] in ("overlay2", "overlayfs"),
             "give the engine a data folder on ext4 or xfs and the overlay2 driver; others are slow and may rule out chambers",
         ),
-        _overlay_depth(info),
         Check("cgroup_version", Status.OK, info.get("CgroupVersion", "1")),
         _expect(
             "limits_enforced",
@@ -103,16 +123,28 @@ def _engine_checks(info: dict[str, Any]) -> tuple[Check, ...]:
             "name=seccomp" in options,
             "use a kernel and an engine with seccomp: without it a cell's only walls are namespaces and capabilities",
         ),
-        Check("apparmor", Status.OK, "on" if "name=apparmor" in options else "off", "what it means for the restore tier stands there"),
     )
 
 
-def _overlay_depth(info: dict[str, Any]) -> Check:
-    """How many overlays a chamber stacks; Linux allows two (FILESYSTEM_MAX_STACK_DEPTH)."""
-    backing = dict(info.get("DriverStatus") or ()).get("Backing Filesystem", "unknown")
-    depth = 3 if "overlay" in backing else 2 if info["Driver"].startswith("overlay") else 1
-    todo = "move the engine's data folder to a file system that is no overlay (a volume, ext4, xfs); until then use the tier `fresh`"
-    return _expect("overlay_depth", depth, depth <= 2, todo, f"the engine's data lies on {backing}; Linux stacks at most 2")
+async def _tier_checks(engine: Engine, image_ready: bool) -> tuple[Check, ...]:
+    """The restore tier, found by starting a cell, and what it depends on."""
+    if not image_ready:
+        return (Check("restore_tier", Status.FAILURE, None, "a probe needs the agent image", HINT),)
+    report = await probe(engine, agent_image())
+    severity, todo = TIER_ADVICE[report.tier]
+    depth_todo = "move the engine's data folder to a file system that is no overlay (a volume, ext4, xfs); chambers need it"
+    rename_todo = "as root on the engine's machine: echo Y > /sys/module/overlay/parameters/redirect_dir"
+    return (
+        Check("restore_tier", severity, report.tier.value if report.tier else None, report.reason, todo),
+        _expect("overlay_depth", report.overlay_depth, report.overlay_depth <= 2, depth_todo, "Linux stacks at most 2"),
+        _expect(
+            "rename_of_given_folders",
+            "works" if report.redirect_dir else "refused",
+            report.redirect_dir or report.tier is not Tier.CHAMBER,
+            rename_todo,
+        ),
+        Check("apparmor", Status.OK, "on" if report.apparmor else "off"),
+    )
 
 
 def _major(version: str) -> int:

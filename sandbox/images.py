@@ -24,6 +24,7 @@ import docker
 from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import RequestException
 
+from wardian.sandbox.engine import ADVICE
 from wardian.sandbox.errors import CellUnavailable, EngineUnavailable
 
 PACKAGE = Path(__file__).parent.parent
@@ -137,7 +138,7 @@ def _engine(step: str, timeout_s: int) -> Iterator[docker.DockerClient]:
     try:
         client = docker.from_env(timeout=timeout_s)
     except (DockerException, RequestException) as error:
-        raise EngineUnavailable(step, f"{error}; start one with `make engine`, or set DOCKER_HOST") from error
+        raise EngineUnavailable(step, f"{error}; {ADVICE}") from error
     try:
         yield client
     except (DockerException, RequestException) as error:

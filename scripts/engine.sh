@@ -5,7 +5,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 LOCAL_SOCKET=unix:///var/run/docker.sock
-HOST=${DOCKER_HOST:-$LOCAL_SOCKET}
 LOG=${WARDIAN_ENGINE_LOG:-/var/log/wardian-dockerd.log}
 LOCK=/var/lock/wardian-engine.lock
 DEADLINE_S=60
@@ -13,8 +12,9 @@ NEEDED=()
 command -v dockerd >/dev/null || NEEDED+=(docker.io)
 command -v iptables >/dev/null || NEEDED+=(iptables)
 
-# The engine's version, or nothing. The address is spelled out because the SDK knows no `docker context`.
-version() { timeout 10 docker --host "$HOST" version --format '{{.Server.Version}}' 2>&1; }
+# Where Docker's command line and SDK look: DOCKER_HOST, else the current context, else the local socket.
+host() { docker context inspect --format '{{.Endpoints.docker.Host}}' 2>/dev/null || echo "${DOCKER_HOST:-$LOCAL_SOCKET}"; }
+version() { timeout 10 docker version --format '{{.Server.Version}}' 2>&1; }
 answers() { command -v docker >/dev/null && version >/dev/null; }
 
 # The pid in $1, where that file names a living process called $2; a file that a crash left behind is removed.
@@ -66,16 +66,17 @@ start_local() {
 }
 
 if answers; then
-  say "engine $(version) answers at $HOST"
+  say "engine $(version) answers at $(host)"
   exit 0
 fi
 
 reason=$(command -v docker >/dev/null && version | xargs || true)
-if [ "$HOST" != "$LOCAL_SOCKET" ]; then
-  die "no engine answers at DOCKER_HOST=$HOST (${reason:-no docker client here}). Start that engine, correct DOCKER_HOST, or unset it to use the local engine."
+if [ "$(host)" != "$LOCAL_SOCKET" ]; then
+  die "no engine answers at DOCKER_HOST=$(host) (${reason:-no docker client here}).
+Start that engine, correct DOCKER_HOST (or the Docker context), or unset it to use the local engine."
 fi
 if ! can_install; then
-  die "no engine answers at $HOST (${reason:-docker is not installed}).
+  die "no engine answers at $LOCAL_SOCKET (${reason:-docker is not installed}).
 Do one of these, then run the same command again:
   - run \`make engine\` as root on Debian or Ubuntu: it installs and starts Docker
   - install Docker 20.10 or later, start it, and add yourself to its group: usermod -aG docker $(id -un)
@@ -95,4 +96,4 @@ if ! answers; then
     start_local
   fi
 fi
-say "engine $(version) answers at $HOST"
+say "engine $(version) answers at $(host)"

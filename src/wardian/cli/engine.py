@@ -2,16 +2,19 @@
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
+import anyio
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from wardian.sandbox.doctor import Diagnosis, Status, diagnose
+from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import SandboxError
 from wardian.sandbox.images import ensure_images
+from wardian.sandbox.reap import ReapReport, reap
 
 STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.FAILURE: "red"}
 
@@ -20,11 +23,12 @@ def register(app: typer.Typer) -> None:
     """Add this module's commands to `app`."""
     app.command()(doctor)
     app.command("build-images")(build_images)
+    app.command("reap")(reap_leftovers)
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False) -> None:
     """Say what this machine and its engine give to cells, and what to do where something is missing."""
-    diagnosis = diagnose()
+    diagnosis = anyio.run(diagnose)
     if as_json:
         print(json.dumps(diagnosis.as_json(), indent=2))
     else:
@@ -34,13 +38,47 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
 
 def build_images() -> None:
     """Build the images that cells run, where the engine lacks them."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = _stderr()
     try:
         references = ensure_images(lambda line: console.print(line, style="dim", markup=False))
     except SandboxError as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from error
+        _give_up(error)
     print("images ready: " + " ".join(references))
+
+
+def reap_leftovers(
+    older_than: Annotated[
+        float | None, typer.Option(help="Also what is older than so many seconds and whose owner cannot be looked up from here.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="All that carries our labels, living owners' too.")] = False,
+) -> None:
+    """Remove what killed runs left in the engine; only ever what carries our labels and has no living owner."""
+    try:
+        report = anyio.run(_reap, everything, older_than)
+    except SandboxError as error:
+        _give_up(error)
+    for title, lines in (("removed", report.removed), ("kept", report.kept), ("could not remove", report.problems)):
+        for line in lines:
+            print(f"{title} {line}")
+    print(f"{len(report.removed)} removed, {len(report.kept)} kept, {len(report.problems)} problems")
+    raise typer.Exit(1 if report.problems else 0)
+
+
+async def _reap(everything: bool, older_than_s: float | None) -> ReapReport:
+    engine = await Engine.open()
+    try:
+        return await reap(engine, everything=everything, older_than_s=older_than_s)
+    finally:
+        engine.close()
+
+
+def _stderr() -> Console:
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def _give_up(error: SandboxError) -> NoReturn:
+    _stderr().print(str(error), style="red", markup=False)
+    raise typer.Exit(1) from error
 
 
 def _print_table(diagnosis: Diagnosis) -> None:
