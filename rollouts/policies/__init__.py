@@ -1,0 +1,1 @@
+"""Who acts: scripted policies by name, and the protocol for any other."""

@@ -1,0 +1,78 @@
+"""Policies by name.
+
+`expert` plays the family's reference solution, `idle` ends at once, `careless` plays the mistakes that the world's author expects, and
+`vandal` dirties whatever it can reach. One of your own is named `package.module:function`; the function gets the world and gives
+a `Policy`.
+"""
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import cast
+
+from wardian.envs import worlds
+from wardian.envs.action import Message, Observation
+from wardian.envs.definition import WorldDefinition
+from wardian.envs.family import Solution
+from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.policies.base import Policy, Scripted, TaskView
+from wardian.rollouts.policies.vandal import Wreck, vandal
+
+NAMES = ("expert", "idle", "careless", "vandal")
+
+
+def load_policies(names: str, world: WorldDefinition, asked_for: str) -> tuple[Policy, ...]:
+    """The policies that `names` lists, separated by commas, for a world that was loaded as `asked_for`.
+
+    Raises:
+        UsageProblem: there is no such policy, or this world has none of that name.
+    """
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if not wanted:
+        raise UsageProblem(f"policy: name at least one of {', '.join(NAMES)}")
+    return tuple(_load(name, world, asked_for) for name in wanted)
+
+
+def _load(name: str, world: WorldDefinition, asked_for: str) -> Policy:
+    checkpoint = f"{name}-{world.name}@{world.version}"
+    own = _module_of(asked_for)
+    match name:
+        case "expert":
+            return Scripted(name, checkpoint, lambda first, view: world.family(view.task_id.family).reference(first))
+        case "idle":
+            return Scripted(name, checkpoint, _idle)
+        case "careless":
+            careless = cast("Callable[[Observation], Solution] | None", getattr(own, "careless", None))
+            if careless is None:
+                raise UsageProblem(f"policy: the world {world.name} has no 'careless' (a function of its module policies)")
+            return Scripted(name, checkpoint, lambda first, view: careless(first))
+        case "vandal":
+            return Scripted(name, checkpoint, vandal(cast("Wreck | None", getattr(own, "vandal_calls", None))))
+    return _custom(name, world)
+
+
+def _idle(first: Observation, view: TaskView) -> Solution:
+    yield Message("")
+
+
+def _module_of(asked_for: str) -> ModuleType | None:
+    """The module `policies` beside the one that defines the world."""
+    module, _, function = asked_for.partition(":")
+    package = module if function else f"{worlds.__name__}.{module}"
+    try:
+        return importlib.import_module(f"{package}.policies")
+    except ModuleNotFoundError as error:
+        if error.name and f"{package}.policies".startswith(error.name):
+            return None
+        raise
+
+
+def _custom(name: str, world: WorldDefinition) -> Policy:
+    module, _, function = name.partition(":")
+    if not function:
+        raise UsageProblem(f"policy: no {name!r}; there are {', '.join(NAMES)}; one of your own is named package.module:function")
+    try:
+        make = cast("Callable[[WorldDefinition], Policy]", getattr(importlib.import_module(module), function))
+    except (ImportError, AttributeError) as error:
+        raise UsageProblem(f"policy: {name!r} cannot be loaded: {error}") from error
+    return make(world)

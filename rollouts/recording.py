@@ -1,0 +1,281 @@
+"""Makes the lines of one attempt at one episode, from what the environment gave.
+
+The lines are made here and written elsewhere, so that a trainer that steps an environment by itself can log in the same form.
+"""
+
+import platform
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from wardian import __version__
+from wardian.envs.action import Action, Message, Observation, Step, StepInfo
+from wardian.envs.definition import WorldDefinition
+from wardian.envs.ending import EndCause
+from wardian.envs.environment import ResetInfo
+from wardian.envs.observation import RENDERER_VERSION
+from wardian.envs.verifier import Verdict
+from wardian.rollouts.actions import to_part
+from wardian.rollouts.records import (
+    EpisodeEnd,
+    EpisodeStart,
+    EventPart,
+    FilePart,
+    FingerprintPart,
+    Json,
+    ObservationPart,
+    ReceiptPart,
+    ResultPart,
+    RowPart,
+    StepRecord,
+    VerdictPart,
+    Versions,
+)
+from wardian.sandbox.files import FileChange
+from wardian.sandbox.fingerprint import Fingerprint, digest
+from wardian.tools.contract import CallEvent, Status
+from wardian.tools.events import to_json
+from wardian.tools.faults import FaultProfile
+from wardian.tools.schemas import openai_schema
+
+PYTHON = platform.python_version()
+
+
+def versions_of(world: WorldDefinition, template_key: str, image: str | None) -> Versions:
+    """The versions that a trajectory of `world` carries."""
+    tools = "\n".join(f"{tool.name} {tool.version} {openai_schema(tool)!r}" for tool in sorted(world.tools, key=lambda tool: tool.name))
+    return Versions(
+        wardian=__version__,
+        env=env_version(world),
+        renderer=RENDERER_VERSION,
+        tools=digest(tools.encode("utf-8", "surrogatepass")),
+        template=template_key,
+        image=image,
+    )
+
+
+def env_version(world: WorldDefinition) -> str:
+    """World and version in one word."""
+    return f"{world.name}@{world.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all episodes of one run share."""
+
+    world: WorldDefinition
+    asked_for: str
+    """The world's name as it was given, to load it again."""
+    versions: Versions
+    faults: FaultProfile
+    malformed: str
+    recompute_every: int
+    tokenizer: str = "estimate"
+
+
+@dataclass(slots=True)
+class AttemptRecorder:
+    """Lines of one attempt, in order: `start`, `step` for each step, `end`."""
+
+    setting: Setting
+    episode_id: str
+    task_id: str
+    seed: int
+    policy: str
+    checkpoint: str
+    attempt: int
+    task_hash: str = ""
+    split: str = ""
+    tier: str | None = None
+    cell: str | None = None
+    steps: int = 0
+    tokens: int = 0
+    inexact: int = 0
+    rewards: dict[str, float] = field(default_factory=dict)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def start(self, first: Observation, info: ResetInfo, clock_ms: int) -> EpisodeStart:
+        """The line of the reset."""
+        self.task_hash, self.split = info.task.hash, info.task.split
+        if info.receipt is not None:
+            self.tier, self.cell = info.receipt.tier.value, f"{info.receipt.cell_id}#{info.receipt.epoch}"
+        self.tokens += first.tokens
+        wanted = set(info.task.tools)
+        return EpisodeStart(
+            **self._named("episode_start", mask=1),
+            world=self.setting.asked_for,
+            observation=ObservationPart(rendered=first.rendered, tokens=first.tokens),
+            tools={tool.name: tool.version for tool in self.setting.world.tools if not wanted or tool.name in wanted},
+            faults=self.setting.faults.model_dump(),
+            malformed=self.setting.malformed,
+            recompute_every=self.setting.recompute_every,
+            tokenizer=self.setting.tokenizer,
+            receipt=receipt_part(info),
+            fingerprint=fingerprint_part(info.fingerprint),
+            clock_ms=clock_ms,
+            leaks=[list(leak) for leak in info.leaks],
+            reset_ms=info.total_ms,
+        )
+
+    def step(self, action: Action, step: Step, wall_ms: float) -> StepRecord:
+        """The line of one step; `action` is the one that was taken."""
+        info = step.info
+        results = result_parts(action, step)
+        self._count(step, results)
+        named = self._named("step", mask=0 if step.failed is not None else 1)
+        record, shared = named.pop("record"), {key: named.pop(key) for key in _SHARED}
+        return StepRecord(
+            **named,
+            step=info.step,
+            observation=ObservationPart(rendered=step.observation.rendered, tokens=step.observation.tokens),
+            action=to_part(action),
+            tool_result=results[0] if results else ResultPart(status=None, latency_ms=0),
+            reward_components=dict(step.reward_components),
+            terminated=step.terminated,
+            truncated=step.truncated,
+            record=record,
+            **shared,
+            reward=step.reward,
+            tool_results=results,
+            receipt=self.cell,
+            failed=step.failed,
+            wall_ms=wall_ms,
+            **state_parts(info),
+        )
+
+    def end(
+        self,
+        outcome: Literal["terminated", "truncated", "failed", "cancelled"],
+        *,
+        cause: str,
+        detail: str = "",
+        verdict: Verdict | None = None,
+        retried: bool = False,
+        wall_ms: float = 0.0,
+    ) -> EpisodeEnd:
+        """The last line of the attempt."""
+        judged = outcome in ("terminated", "truncated")
+        return EpisodeEnd(
+            **self._named("episode_end", mask=1 if judged else 0),
+            steps=self.steps,
+            outcome=outcome,
+            end_cause=cause,
+            detail=detail,
+            retried=retried,
+            succeeded=verdict.succeeded if verdict else None,
+            reward=sum(self.rewards.values()) if judged else None,
+            reward_components=dict(self.rewards) if judged else {},
+            verdict=verdict_part(verdict),
+            tool_outcomes=dict(self.outcomes),
+            faults=dict(self.faults),
+            inexact=self.inexact,
+            tokens=self.tokens,
+            wall_ms=wall_ms,
+        )
+
+    def _count(self, step: Step, results: list[ResultPart]) -> None:
+        self.steps = step.info.step
+        self.tokens += step.observation.tokens
+        self.inexact += bool(step.info.inexact)
+        for name, value in step.reward_components.items():
+            self.rewards[name] = self.rewards.get(name, 0.0) + value
+        self.outcomes.update(event.status.value for event in step.info.events)
+        self.faults.update(event.fault for event in step.info.events if event.fault)
+
+    def _named(self, record: str, mask: int) -> dict[str, Any]:
+        return {
+            "episode_id": self.episode_id,
+            "task_id": self.task_id,
+            "env_version": self.setting.versions.env,
+            "policy_checkpoint": self.checkpoint,
+            "record": record,
+            "schema_version": 1,
+            "policy": self.policy,
+            "attempt": self.attempt,
+            "task_hash": self.task_hash,
+            "seed": self.seed,
+            "split": self.split,
+            "versions": self.setting.versions,
+            "tier": self.tier,
+            "mask": mask,
+        }
+
+
+_SHARED = ("schema_version", "policy", "attempt", "task_hash", "seed", "split", "versions", "tier", "mask")
+
+
+def result_parts(action: Action, step: Step) -> list[ResultPart]:
+    """Status and latency of each call that ran, of the message, or of the malformed output."""
+    if isinstance(action, Message):
+        return [ResultPart(status=Status.OK.value, latency_ms=0)] if step.failed is None else []
+    found = [ResultPart(status=event.status.value, latency_ms=event.latency_ms) for event in step.info.events]
+    if step.info.end_cause == EndCause.CELL_DIED and step.failed is None:
+        # The call that ended the cell has no event, since it never came back.
+        found.append(ResultPart(status=Status.UNAVAILABLE.value, latency_ms=0))
+    return found
+
+
+def receipt_part(info: ResetInfo) -> ReceiptPart | None:
+    """Proof of the cell's reset; `None` when the world needs no cell."""
+    receipt = info.receipt
+    if receipt is None:
+        return None
+    return ReceiptPart(
+        cell_id=receipt.cell_id,
+        agent_uid=info.agent_uid,
+        epoch=receipt.epoch,
+        fingerprint=receipt.fingerprint.root,
+        ended_ms=receipt.ended_ms,
+        made_ms=receipt.made_ms,
+        verified_ms=receipt.verified_ms,
+    )
+
+
+def state_parts(info: StepInfo) -> dict[str, Json]:
+    """The fields of a step line that say what the world is like after it."""
+    return {
+        "events": [event_part(event) for event in info.events],
+        "clock_ms": info.clock_ms,
+        "fingerprint": fingerprint_part(info.fingerprint) if info.fingerprint else None,
+        "database": [
+            RowPart(table=row.table, key=list(row.key), before=_plain(row.before), after=_plain(row.after)) for row in info.database
+        ],
+        "files": {path: file_part(change) for path, change in info.files.items()},
+        "end_cause": str(info.end_cause),
+        "verdict": verdict_part(info.verdict),
+        "inexact": list(info.inexact),
+        "recomputed": info.recomputed,
+    }
+
+
+def event_part(event: CallEvent) -> EventPart:
+    """A line of the trusted log."""
+    return EventPart(**to_json(event))
+
+
+def file_part(change: FileChange | None) -> FilePart | None:
+    """A changed path."""
+    return None if change is None else FilePart(**asdict(change) | {"kind": change.kind.value if change.kind else None})
+
+
+def fingerprint_part(found: Fingerprint) -> FingerprintPart:
+    """Root and leaves."""
+    return FingerprintPart(root=found.root, leaves=dict(found.leaves))
+
+
+def verdict_part(verdict: Verdict | None) -> VerdictPart | None:
+    """A verdict with what follows from its checks."""
+    if verdict is None:
+        return None
+    return VerdictPart(
+        succeeded=verdict.succeeded,
+        hard_failure=verdict.hard_failure,
+        share=verdict.share,
+        checks=[asdict(check) for check in verdict.checks],  # type: ignore[misc]
+    )
+
+
+def _plain(row: Mapping[str, object] | None) -> dict[str, Json] | None:
+    return None if row is None else dict(row)

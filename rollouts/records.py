@@ -1,0 +1,294 @@
+"""One line of a trajectory, as models that refuse unknown keys.
+
+Four kinds of line: `run` heads what one command appended, `episode_start` and `episode_end` stand around the `step` lines of an
+episode. Each stands alone: it names its episode, attempt, task, policy and versions. `SCHEMA_VERSION` changes with any field.
+
+Reward and outcome are the final attempt's: an attempt that failed through us ends with `mask` 0 and is followed by another one.
+"""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
+
+SCHEMA_VERSION = 1
+
+Json: TypeAlias = Any
+Mask: TypeAlias = Literal[0, 1]
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Versions(Record):
+    """What has to be the same for a replay to be a test of exactness."""
+
+    wardian: str
+    env: str
+    """World and its version, `billing@1`."""
+    renderer: int
+    tools: str
+    """Digest over the names, versions and schemas of all tools of the world."""
+    template: str
+    """Content address of the database template."""
+    image: str | None
+    """Image of the cell by a reference that hashes its sources; `None` when the world needs no cell."""
+
+
+class ObservationPart(Record):
+    rendered: str
+    tokens: int = Field(ge=0)
+
+
+class CallPart(Record):
+    tool: str
+    args: dict[str, Json] | str
+    """An object, or the model's raw text."""
+
+
+class ActionPart(Record):
+    type: Literal["tool_call", "tool_calls", "message", "malformed"]
+    tool: str | None
+    """Of several calls the first; `None` when there is none."""
+    args: dict[str, Json] | str | None
+    calls: list[CallPart] | None = None
+    """All calls, for `tool_calls`."""
+    text: str | None = None
+    """For `message`."""
+    raw: str | None = None
+    """The model's output, for `malformed`."""
+    reason: str | None = None
+    """Why it holds no action, for `malformed`."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Json]:
+        absent = {name for name in ("calls", "text", "raw", "reason") if getattr(self, name) is None}
+        return {name: value for name, value in handler(self).items() if name not in absent}
+
+
+class ResultPart(Record):
+    status: str | None
+    """Of several calls that of the first; `None` when the step failed before there was one."""
+    latency_ms: int
+    """Virtual time that the call took."""
+
+
+class EventPart(Record):
+    """One call in the trusted event log; see `wardian.tools.contract.CallEvent`."""
+
+    index: int
+    step: int
+    at_ms: int
+    tool: str
+    args: Json
+    status: str
+    committed: bool
+    fault: str | None
+    latency_ms: int
+    effects: list[dict[str, Json]]
+    repaired: str
+    agent_id: str
+    problem: str
+    inexact: str
+    extra_ms: int
+    stale_step: int | None
+    attachments: dict[str, Json]
+
+
+class RowPart(Record):
+    table: str
+    key: list[Json]
+    before: dict[str, Json] | None
+    after: dict[str, Json] | None
+
+
+class FilePart(Record):
+    kind: str | None
+    """`None`: the path was removed."""
+    mode: int
+    uid: int
+    size_bytes: int
+    content: str
+
+
+class FingerprintPart(Record):
+    root: str
+    leaves: dict[str, str]
+
+
+class CheckPart(Record):
+    name: str
+    passed: bool
+    detail: str
+    hard: bool
+
+
+class VerdictPart(Record):
+    succeeded: bool
+    hard_failure: bool
+    share: float
+    checks: list[CheckPart]
+
+
+class ReceiptPart(Record):
+    """Proof of the reset that the episode began with."""
+
+    cell_id: str
+    agent_uid: int | None
+    """The agent's user in the cell; a replay takes a cell of the same."""
+    epoch: int
+    """How many times the cell was restored."""
+    fingerprint: str
+    """Root over the cell's own leaves."""
+    ended_ms: float
+    made_ms: float
+    verified_ms: float
+
+
+class Shared(Record):
+    """What every line of an episode carries, beside the fields that come first."""
+
+    schema_version: Literal[1]
+    policy: str
+    attempt: int = Field(ge=1)
+    task_hash: str
+    seed: int
+    split: str
+    versions: Versions
+    tier: str | None
+    """Restore tier; `None` when the world needs no cell."""
+    mask: Mask
+    """0: nothing of this line may train. Of an episode the `episode_end` line says it."""
+
+
+class RunRecord(Record):
+    record: Literal["run"]
+    schema_version: Literal[1]
+    run: str
+    """Random id, part of the ids of the run's episodes."""
+    world: str
+    """As it was asked for: a name, or `package.module:function`."""
+    started_at: str
+    """Wall time, UTC."""
+    python: str
+    parameters: dict[str, Json]
+    """Of the command."""
+    versions: Versions
+
+
+class EpisodeStart(Shared):
+    record: Literal["episode_start"]
+    episode_id: str
+    task_id: str
+    env_version: str
+    policy_checkpoint: str
+    world: str
+    observation: ObservationPart
+    tools: dict[str, int]
+    """Version of each tool that the agent gets."""
+    faults: dict[str, Json]
+    """The whole fault profile."""
+    malformed: str
+    recompute_every: int
+    tokenizer: str
+    receipt: ReceiptPart | None
+    fingerprint: FingerprintPart
+    clock_ms: int
+    leaks: list[list[str]]
+    """For each start that was thrown away before this one: the first differences."""
+    reset_ms: float
+    """Wall time, waiting for a cell included."""
+
+
+class StepRecord(Record):
+    """The first eleven fields are the ones that trainers read; `observation` is what the action gave."""
+
+    episode_id: str
+    task_id: str
+    env_version: str
+    policy_checkpoint: str
+    step: int = Field(ge=1)
+    observation: ObservationPart
+    action: ActionPart
+    tool_result: ResultPart
+    reward_components: dict[str, float]
+    terminated: bool
+    truncated: bool
+    record: Literal["step"]
+    schema_version: Literal[1]
+    policy: str
+    attempt: int = Field(ge=1)
+    task_hash: str
+    seed: int
+    split: str
+    versions: Versions
+    tier: str | None
+    mask: Mask
+    """0: the step failed through us. Whether the episode trains, its `episode_end` says."""
+    reward: float | None
+    """Sum of the components; `None` exactly when the step failed through us."""
+    tool_results: list[ResultPart]
+    """One for each call of the action that ran."""
+    events: list[EventPart]
+    clock_ms: int
+    """World time after the step, milliseconds since the Unix epoch."""
+    fingerprint: FingerprintPart | None
+    database: list[RowPart]
+    """Rows that the step changed."""
+    files: dict[str, FilePart | None]
+    """Paths that the step changed, as they differ from the start; `None`: again as at the start."""
+    receipt: str | None
+    """Cell and epoch that the step ran in; the whole receipt stands in `episode_start`."""
+    end_cause: str
+    """Empty while the episode runs."""
+    failed: str | None
+    verdict: VerdictPart | None
+    inexact: list[str]
+    recomputed: bool
+    wall_ms: float
+    """Real time of the step, for people: never compared."""
+
+
+class EpisodeEnd(Shared):
+    record: Literal["episode_end"]
+    episode_id: str
+    task_id: str
+    env_version: str
+    policy_checkpoint: str
+    steps: int
+    outcome: Literal["terminated", "truncated", "failed", "cancelled"]
+    end_cause: str
+    detail: str
+    """What broke, for `failed`."""
+    retried: bool
+    """Another attempt follows."""
+    succeeded: bool | None
+    """`None` without a verdict."""
+    reward: float | None
+    reward_components: dict[str, float]
+    """Sums over the episode; empty when failed."""
+    verdict: VerdictPart | None
+    tool_outcomes: dict[str, int]
+    """Calls by status."""
+    faults: dict[str, int]
+    """Injected faults by name."""
+    inexact: int
+    """Steps that are marked inexact."""
+    tokens: int
+    """Of all observations, the first included."""
+    wall_ms: float
+
+
+AnyRecord: TypeAlias = Annotated[RunRecord | EpisodeStart | StepRecord | EpisodeEnd, Discriminator("record")]
+ADAPTER: TypeAdapter[RunRecord | EpisodeStart | StepRecord | EpisodeEnd] = TypeAdapter(AnyRecord)
+
+
+def json_schema() -> dict[str, Json]:
+    """The published JSON Schema (draft 2020-12) of one line."""
+    schema = ADAPTER.json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "One line of a Wardian trajectory",
+        "$comment": f"schema_version {SCHEMA_VERSION}",
+        **schema,
+    }

@@ -1,0 +1,313 @@
+"""Trajectory files: one JSON line per record, written by one writer, readable after any crash.
+
+The writer appends whole lines with one write each and flushes them; at the end of an episode it also syncs them to disk. It
+locks its file, so two runs cannot interleave. A killed run leaves at most one torn line at the end. A writer that opens such a file begins
+on a new line, and a reader skips what is torn and says so.
+
+Lines are ASCII: lone surrogates and control characters are escapes, integers have any size.
+"""
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio.to_thread
+from pydantic import ValidationError
+
+from wardian.rollouts.errors import LogBroken, LogInUse
+from wardian.rollouts.records import ADAPTER, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
+
+FILE = "trajectories.jsonl"
+AnyLine = RunRecord | EpisodeStart | StepRecord | EpisodeEnd
+
+_EPISODE = re.compile(rb'\{"episode_id": "((?:[^"\\]|\\.)*)"')
+
+
+def dump(record: AnyLine) -> str:
+    """One record as one line of JSON, without its end of line.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    return json.dumps(ordered(record.model_dump()), ensure_ascii=True, allow_nan=False)
+
+
+def ordered(fields: dict[str, Json]) -> dict[str, Json]:
+    """Put the fields that trainers read first."""
+    first = [name for name in StepRecord.model_fields if name in fields] if "episode_id" in fields else []
+    return {name: fields[name] for name in first} | fields
+
+
+def load(line: str | bytes) -> AnyLine:
+    """Read one line.
+
+    Raises:
+        ValueError: it is no JSON (`json.JSONDecodeError`) or not of the schema (`pydantic.ValidationError`).
+    """
+    return ADAPTER.validate_python(json.loads(line))
+
+
+class TrajectoryWriter:
+    """Appends to one file. Use it as a context; not from several threads at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Open `path`, which may exist, and its folder, which is made.
+
+        Raises:
+            LogInUse: another writer has it open.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = path.open("a+b", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.close()
+            raise LogInUse(f"{path}: another run is writing to it; choose another folder") from error
+        if self._is_torn():
+            self._append(b"\n")
+
+    def write(self, record: AnyLine) -> None:
+        """Append one line; whole in the kernel's hands when this returns.
+
+        Raises:
+            OSError: the disk is full, or the like; a part of the line may stand there.
+        """
+        self._append(dump(record).encode("ascii") + b"\n")
+
+    async def sync(self) -> None:
+        """Bring all that was written onto the disk."""
+        await anyio.to_thread.run_sync(os.fsync, self._file.fileno())
+
+    def close(self) -> None:
+        """Sync and close. Idempotent."""
+        if not self._file.closed:
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _is_torn(self) -> bool:
+        size = self._file.seek(0, os.SEEK_END)
+        if size == 0:
+            return False
+        self._file.seek(size - 1)
+        return self._file.read(1) != b"\n"
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line stands."""
+
+    file: Path
+    number: int
+    """From 1."""
+    offset: int
+    """Bytes from the beginning of the file."""
+    size: int
+    """Bytes, without the end of line."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}"
+
+    def read(self) -> bytes:
+        """The line's bytes."""
+        with self.file.open("rb") as file:
+            file.seek(self.offset)
+            return file.read(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a line."""
+
+    place: Place
+    field: str
+    """Path of the field, such as `action.args`; empty for the whole line."""
+    message: str
+    torn: bool = False
+    """A crash explains it: a warning, and no error."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.field + ': ' if self.field else ''}{self.message}"
+
+
+@dataclass(slots=True)
+class TrajectoryLog:
+    """The trajectories in a folder (every `*.jsonl` of it) or in one file, by episode."""
+
+    runs: list[tuple[Place, RunRecord]] = field(default_factory=list)
+    episodes: dict[str, list[Place]] = field(default_factory=dict)
+    """Places of each episode's lines, all attempts, in order. A step's line is not read before it is asked for."""
+    warnings: list[str] = field(default_factory=list)
+    """Torn lines that were skipped."""
+
+    @classmethod
+    def open(cls, where: Path) -> "TrajectoryLog":
+        """Find the lines of all episodes without reading more of each than its id.
+
+        Raises:
+            LogBroken: there is no trajectory, or a `run` line is not readable.
+        """
+        log = cls()
+        for file in files_of(where):
+            for place, line in lines_of(file):
+                log._take(place, line)
+        return log
+
+    def find(self, name: str) -> str:
+        """The id of the episode that `name` means: an id, the end of one, or its number within the run.
+
+        Raises:
+            LogBroken: none, or several.
+        """
+        if name in self.episodes:
+            return name
+        ending = f"-{int(name):05d}" if name.isascii() and name.isdigit() else name
+        found = [known for known in self.episodes if known.endswith(ending)]
+        if len(found) == 1:
+            return found[0]
+        some = ", ".join(list(self.episodes)[:3])
+        raise LogBroken(f"episode: {'several are' if found else 'none is'} named {name!r}; there are {len(self.episodes)}, such as {some}")
+
+    def records(self, episode_id: str) -> list[EpisodeStart | StepRecord | EpisodeEnd]:
+        """All readable lines of an episode.
+
+        Raises:
+            LogBroken: a line is not of the schema; names file, line and field.
+        """
+        found: list[EpisodeStart | StepRecord | EpisodeEnd] = []
+        for place in self.episodes[episode_id]:
+            record, findings = check(place, place.read())
+            if findings and findings[0].torn:
+                self.warnings.append(str(findings[0]))
+            elif findings:
+                raise LogBroken(str(findings[0]))
+            elif record is not None and not isinstance(record, RunRecord):
+                found.append(record)
+        return found
+
+    def attempts(self, episode_id: str) -> "list[Attempt]":
+        """The episode's attempts, in order.
+
+        Raises:
+            LogBroken: as `records`.
+        """
+        found: dict[int, Attempt] = {}
+        for record in self.records(episode_id):
+            attempt = found.setdefault(record.attempt, Attempt(episode_id, record.attempt))
+            match record:
+                case EpisodeStart():
+                    attempt.start = record
+                case StepRecord():
+                    attempt.steps.append(record)
+                case EpisodeEnd():
+                    attempt.end = record
+        return [found[number] for number in sorted(found)]
+
+    def _take(self, place: Place, line: bytes) -> None:
+        named = _EPISODE.match(line)
+        if named and line.endswith(b"}"):
+            self.episodes.setdefault(json.loads(b'"' + named[1] + b'"'), []).append(place)
+            return
+        record, findings = check(place, line)
+        if isinstance(record, RunRecord):
+            self.runs.append((place, record))
+        elif findings and findings[0].torn:
+            self.warnings.append(str(findings[0]))
+        elif findings:
+            raise LogBroken(str(findings[0]))
+        elif record is not None:
+            self.episodes.setdefault(record.episode_id, []).append(place)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt at an episode, as far as it was written."""
+
+    episode_id: str
+    number: int
+    start: EpisodeStart | None = None
+    steps: list[StepRecord] = field(default_factory=list)
+    end: EpisodeEnd | None = None
+
+
+def files_of(where: Path) -> list[Path]:
+    """The trajectory files that `where` means.
+
+    Raises:
+        LogBroken: there is none.
+    """
+    found = [where] if where.is_file() else sorted(where.glob("*.jsonl"))
+    if not found:
+        what = "holds no *.jsonl file" if where.is_dir() else "is not there"
+        raise LogBroken(f"{where}: {what}; give the folder that `wardian run --out` made")
+    return found
+
+
+def lines_of(file: Path) -> Iterator[tuple[Place, bytes]]:
+    """Every line that is not empty, with its place."""
+    offset = 0
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            body = line.rstrip(b"\n")
+            if body:
+                yield Place(file, number, offset, len(body)), body
+            offset += len(line)
+
+
+def check(place: Place, line: bytes) -> tuple[AnyLine | None, list[Finding]]:
+    """Read a line, or say all that is wrong with it."""
+    try:
+        return load(line), []
+    except json.JSONDecodeError as error:
+        return None, [Finding(place, "", f"torn by a crash, skipped: {error.msg} at column {error.colno}", torn=True)]
+    except UnicodeDecodeError as error:
+        return None, [Finding(place, "", f"torn by a crash, skipped: {error.reason}", torn=True)]
+    except RecursionError:
+        return None, [Finding(place, "", "nested too deeply to be read")]
+    except ValidationError as error:
+        return None, [Finding(place, _path(problem["loc"]), problem["msg"]) for problem in error.errors(include_url=False)]
+
+
+def validate(where: Path) -> Iterator[tuple[AnyLine | None, list[Finding]]]:
+    """Check every line. A line that is no JSON is torn, and a warning, only where a crash can leave it: at the end of a file, or before the
+    `run` line of a later writer.
+
+    Raises:
+        LogBroken: there is no trajectory.
+    """
+    for file in files_of(where):
+        torn: list[Finding] = []
+        for place, line in lines_of(file):
+            record, findings = check(place, line)
+            if torn:
+                yield None, torn if isinstance(record, RunRecord) else [Finding(torn[0].place, "", "is no JSON")]
+                torn = []
+            if findings and findings[0].torn:
+                torn = findings
+            else:
+                yield record, findings
+        if torn:
+            yield None, torn
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """A field's path in words; the first part is the kind of record that the line said it is."""
+    parts = location[1:] if location and location[0] in ("run", "episode_start", "step", "episode_end") and len(location) > 1 else location
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
