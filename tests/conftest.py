@@ -11,7 +11,7 @@ import pytest
 
 from wardian.sandbox.errors import SandboxError
 from wardian.sandbox.images import require_agent_image
-from wardian.sandbox.labels import PID, RUN, age_s, is_ours, owner_is_here
+from wardian.sandbox.labels import CREATED, PID, RUN, is_ours, owner_is_here
 from wardian.sandbox.reap import is_orphan
 
 MARK = "WARDIAN_TEST_RUN"
@@ -32,22 +32,25 @@ def nothing_left_behind() -> Iterator[None]:
         require_agent_image()
     except SandboxError as error:
         pytest.exit(f"tests need an engine and the agent image: {error}", returncode=3)
-    mark, started = secrets.token_hex(8), time.monotonic()
+    mark, started = secrets.token_hex(8), time.time()
     os.environ[MARK] = mark
     yield
     deadline = time.monotonic() + GRACE_S
-    while (left := things_of_ours(time.monotonic() - started) + descendants(mark)) and time.monotonic() < deadline:
+    while (left := things_of_ours(started) + descendants(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left, "left behind by this test run: " + "; ".join(left)
 
 
-def things_of_ours(max_age_s: float) -> list[str]:
-    """What this run's processes made in the engine and did not remove; another run's things have living owners and do not count."""
+def things_of_ours(since: float) -> list[str]:
+    """What this run's processes made in the engine and did not remove; another run's things have living owners and do not count.
+
+    `since` is in seconds since the epoch, as the label is.
+    """
     client = docker.from_env()
     rows = client.api.containers(all=True, filters={"label": RUN})
     rows += client.api.networks(filters={"label": RUN}) + (client.api.volumes(filters={"label": RUN})["Volumes"] or [])
     client.close()
-    mine = [row for row in rows if is_ours(row["Labels"]) and age_s(row["Labels"]) <= max_age_s and is_left(row["Labels"])]
+    mine = [row for row in rows if is_ours(row["Labels"]) and float(row["Labels"][CREATED]) >= since and is_left(row["Labels"])]
     return [str(row.get("Names") or row.get("Name")) for row in mine]
 
 
