@@ -7,7 +7,7 @@ import platform
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from wardian import __version__
 from wardian.envs.action import Action, Message, Observation, Step, StepInfo
@@ -25,6 +25,7 @@ from wardian.rollouts.records import (
     FingerprintPart,
     Json,
     ObservationPart,
+    Outcome,
     ReceiptPart,
     ResultPart,
     RowPart,
@@ -95,6 +96,7 @@ class AttemptRecorder:
     rewards: dict[str, float] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
 
     def start(self, first: Observation, info: ResetInfo, clock_ms: int) -> EpisodeStart:
         """The line of the reset."""
@@ -147,7 +149,7 @@ class AttemptRecorder:
 
     def end(
         self,
-        outcome: Literal["terminated", "truncated", "failed", "cancelled"],
+        outcome: Outcome,
         *,
         cause: str,
         detail: str = "",
@@ -170,6 +172,7 @@ class AttemptRecorder:
             verdict=verdict_part(verdict),
             tool_outcomes=dict(self.outcomes),
             faults=dict(self.faults),
+            problems=dict(self.problems),
             inexact=self.inexact,
             tokens=self.tokens,
             wall_ms=wall_ms,
@@ -183,6 +186,7 @@ class AttemptRecorder:
             self.rewards[name] = self.rewards.get(name, 0.0) + value
         self.outcomes.update(event.status.value for event in step.info.events)
         self.faults.update(event.fault for event in step.info.events if event.fault)
+        self.problems.update(_class_of(event) for event in step.info.events if event.problem)
 
     def _named(self, record: str, mask: int) -> dict[str, Any]:
         return {
@@ -204,6 +208,11 @@ class AttemptRecorder:
 
 
 _SHARED = ("schema_version", "policy", "attempt", "task_hash", "seed", "split", "versions", "tier", "mask")
+
+
+def _class_of(event: CallEvent) -> str:
+    """The class of a problem, without the argument it was found in; output that was no call at all is one class."""
+    return event.problem.split("(")[0] if event.tool else "no_call"
 
 
 def result_parts(action: Action, step: Step) -> list[ResultPart]:

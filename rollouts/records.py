@@ -14,6 +14,7 @@ SCHEMA_VERSION = 1
 
 Json: TypeAlias = Any
 Mask: TypeAlias = Literal[0, 1]
+Outcome: TypeAlias = Literal["terminated", "truncated", "failed", "cancelled"]
 
 
 class Record(BaseModel):
@@ -256,7 +257,7 @@ class EpisodeEnd(Shared):
     env_version: str
     policy_checkpoint: str
     steps: int
-    outcome: Literal["terminated", "truncated", "failed", "cancelled"]
+    outcome: Outcome
     end_cause: str
     detail: str
     """What broke, for `failed`."""
@@ -272,6 +273,8 @@ class EpisodeEnd(Shared):
     """Calls by status."""
     faults: dict[str, int]
     """Injected faults by name."""
+    problems: dict[str, int]
+    """Calls that did not reach their tool, by class of error."""
     inexact: int
     """Steps that are marked inexact."""
     tokens: int

@@ -44,7 +44,9 @@ libc = ctypes.CDLL("librt.so.1")
 for number in range(3):
     libc.mq_open(b"/left-%d" % number, 0o102, 0o666, None)
 """),
-    "many files": "mkdir -p /workspace/many /tmp/many && cd /workspace/many && seq 1 300 | xargs touch; cd /tmp/many && seq 1 50 | xargs touch",
+    "many files": (
+        "mkdir -p /workspace/many /tmp/many && cd /workspace/many && seq 1 300 | xargs touch; cd /tmp/many && seq 1 50 | xargs touch"
+    ),
     "deep": "cd /workspace && for i in $(seq 1 60); do mkdir -p d && cd d || break; done; echo deep > bottom; true",
     "locked": "mkdir -p /workspace/locked/in && echo x > /workspace/locked/in/f && chmod 000 /workspace/locked/in /workspace/locked; true",
     "links": (
@@ -55,8 +57,8 @@ for number in range(3):
     "delete": "rm -rf /workspace/* /workspace/.[!.]* ~/.??* 2>/dev/null; true",
     "fill": "head -c 8000000 /dev/zero > /workspace/fill; head -c 4000000 /dev/zero > /tmp/fill; truncate -s 40M /workspace/sparse; true",
     "startup files": (
-        "cd ~ 2>/dev/null; echo 'exit 7' | tee -a ~/.bashrc ~/.profile ~/.bash_profile >/dev/null; mkdir -p ~/.local/bin ~/.config/git; "
-        "printf '#!/bin/sh\\nexit 9\\n' > ~/.local/bin/ls; chmod +x ~/.local/bin/ls; printf '[alias]\\n\\tst = !false\\n' > ~/.gitconfig; true"
+        "cd ~ 2>/dev/null; echo 'exit 7' | tee -a ~/.bashrc ~/.profile ~/.bash_profile >/dev/null; mkdir -p ~/.local/bin; "
+        "printf '#!/bin/sh\\nexit 9\\n' > ~/.local/bin/ls; chmod +x ~/.local/bin/ls; echo '[alias]' > ~/.gitconfig; true"
     ),
     "loop": (
         "echo tick > /workspace/ticks; (while :; do echo tick > /workspace/ticks; sleep 0.05; done) </dev/null >/dev/null 2>&1 & disown -a"

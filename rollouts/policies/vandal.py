@@ -30,7 +30,7 @@ def vandal(wreck: Wreck | None) -> Script:
         rng = stream(view.seed, "vandal")
         actions = list(_plan(rng, view, wreck))
         rng.shuffle(actions)
-        for action in actions:
+        for action in actions:  # noqa: UP028 - a list cannot be sent the observations
             yield action
         yield Message("All done, nothing broken.")
 

@@ -1,0 +1,80 @@
+"""What many episodes of one world stand on: a sealed template and a pool of cells, made once and shared."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+
+from wardian.envs.definition import WorldDefinition
+from wardian.envs.environment import ToolEnvironment
+from wardian.envs.registry import cell_spec
+from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.sandbox.cell import CellSpec, Tier
+from wardian.sandbox.database.base import Template
+from wardian.sandbox.database.sqlite import SqliteTemplate
+from wardian.sandbox.engine import Engine
+from wardian.sandbox.errors import CellUnavailable
+from wardian.sandbox.pool import CellPool
+from wardian.sandbox.probe import probe
+from wardian.sandbox.reap import reap
+from wardian.tools.faults import FaultProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    world: WorldDefinition
+    template: Template
+    cells: CellPool | None
+    """`None` when the world needs no cell; then no engine is asked for."""
+
+    @property
+    def tier(self) -> Tier | None:
+        """The restore tier of the cells."""
+        return self.cells.spec.tier if self.cells else None
+
+    @property
+    def image(self) -> str | None:
+        """The image of the cells."""
+        return self.cells.spec.image if self.cells else None
+
+    def environment(
+        self, faults: FaultProfile, malformed: MalformedPolicy, settings: Settings, world: WorldDefinition | None = None
+    ) -> ToolEnvironment:
+        """One environment over what is shared; `world` stands in for the ground's own, as in a replay."""
+        return ToolEnvironment(
+            world or self.world, template=self.template, cells=self.cells, faults=faults, malformed=malformed, settings=settings
+        )
+
+
+@asynccontextmanager
+async def open_ground(world: WorldDefinition, *, cells: int, tier: Tier | None = None) -> AsyncIterator[Ground]:
+    """Make the template, and `cells` cells of `tier` (`None`: the best that works here). All is gone when the block ends.
+
+    What dead runs left in the engine is removed first.
+
+    Raises:
+        SandboxError: the engine, a cell or the template cannot be had.
+    """
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
+        template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template, Path(directory))
+        pool = None
+        if world.needs_cell:
+            engine = await Engine.open()
+            stack.callback(engine.close)
+            await reap(engine)
+            pool = await stack.enter_async_context(CellPool(await _spec(world, engine, tier), cells, engine=engine))
+        yield Ground(world, template, pool)
+
+
+async def _spec(world: WorldDefinition, engine: Engine, tier: Tier | None) -> CellSpec:
+    spec = await anyio.to_thread.run_sync(cell_spec, world, tier or Tier.CHAMBER)
+    if tier is not None:
+        return spec
+    found = await probe(engine, spec.image)
+    if found.tier is None:
+        raise CellUnavailable(f"no restore tier works on this engine: {found.reason}; see `wardian doctor`")
+    return await anyio.to_thread.run_sync(cell_spec, world, found.tier)

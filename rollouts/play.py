@@ -1,0 +1,121 @@
+"""One attempt at one episode: reset, act until it is over, and a line for each of it. Never raises for what breaks in it."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from wardian.envs.action import Observation, Step
+from wardian.envs.ending import EndCause, boundary
+from wardian.envs.environment import ToolEnvironment
+from wardian.envs.errors import TaskError
+from wardian.envs.verifier import Verdict
+from wardian.rollouts.actions import sound
+from wardian.rollouts.plan import Planned
+from wardian.rollouts.policies.base import Player, TaskView
+from wardian.rollouts.recording import AttemptRecorder
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Outcome, StepRecord
+
+_log = logging.getLogger(__name__)
+
+POLICY_ERROR = "policy_error"
+"""End cause: the policy's own code raised. Masked, and not retried."""
+TASK_ERROR = "task_error"
+"""End cause: there is no such task, or the world refused it. Masked, and not retried."""
+CANCELLED = "cancelled"
+
+Write = Callable[[EpisodeStart | StepRecord | EpisodeEnd], None]
+
+
+class PolicyRaised(Exception):
+    """Carries what a player raised past the environment's own errors."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Plays one attempt. `play` once."""
+
+    env: ToolEnvironment
+    planned: Planned
+    recorder: AttemptRecorder
+    write: Write
+    last_chance: bool
+    """No further attempt follows."""
+    began: float = field(default_factory=time.perf_counter)
+
+    async def play(self) -> EpisodeEnd:
+        """Play it; gives the line that ended it, which was written.
+
+        Raises:
+            OSError: a line could not be written.
+        """
+        try:
+            first = await self._reset()
+            if isinstance(first, EpisodeEnd):
+                return first
+            return self._finish(await self._steps(first))
+        except PolicyRaised as raised:
+            _log.error("policy %s raised in %s", self.planned.policy.name, self.planned.episode_id, exc_info=raised.__cause__)
+            await self.env.close()
+            return self._end("failed", POLICY_ERROR, f"{type(raised.__cause__).__name__}: {raised.__cause__}")
+        except anyio.get_cancelled_exc_class():
+            self._end("cancelled", CANCELLED)
+            raise
+
+    async def _reset(self) -> Observation | EpisodeEnd:
+        try:
+            first = await self.env.reset(str(self.planned.task_id), self.planned.seed)
+        except TaskError as error:
+            return self._end("failed", TASK_ERROR, str(error))
+        except Exception as error:  # noqa: BLE001 - the edge of an episode: one that cannot begin must not end its siblings
+            ending = boundary(error)
+            return self._end("failed", ending.cause, ending.detail)
+        info = self.env.reset_info
+        self.write(self.recorder.start(first, info, round(info.task.start.timestamp() * 1000)))
+        return first
+
+    async def _steps(self, first: Observation) -> Step:
+        player = self._begin(first)
+        seen = first
+        while True:
+            try:
+                action = sound(await player.act(seen))
+            except Exception as error:
+                raise PolicyRaised from error
+            began = time.perf_counter()
+            step = await self.env.step(action)
+            self.write(self.recorder.step(action, step, (time.perf_counter() - began) * 1000))
+            if step.done:
+                return step
+            seen = step.observation
+
+    def _begin(self, first: Observation) -> Player:
+        view = TaskView(self.planned.task_id, self.env.tool_schemas, self.planned.policy_seed)
+        try:
+            return self.planned.policy.begin(first, view)
+        except Exception as error:
+            raise PolicyRaised from error
+
+    def _finish(self, last: Step) -> EpisodeEnd:
+        if last.failed is not None:
+            return self._end("failed", last.info.end_cause, last.failed)
+        return self._end("terminated" if last.terminated else "truncated", last.info.end_cause, verdict=last.info.verdict)
+
+    def _end(self, outcome: Outcome, cause: str, detail: str = "", verdict: Verdict | None = None) -> EpisodeEnd:
+        record = self.recorder.end(
+            outcome,
+            cause=str(cause),
+            detail=detail,
+            verdict=verdict,
+            retried=outcome == "failed" and may_retry(cause) and not self.last_chance,
+            wall_ms=(time.perf_counter() - self.began) * 1000,
+        )
+        self.write(record)
+        return record
+
+
+def may_retry(cause: str) -> bool:
+    """Whether another attempt could go otherwise: only where the infrastructure failed."""
+    return cause == EndCause.INFRASTRUCTURE

@@ -1,0 +1,108 @@
+"""Plays many episodes at once over shared cells. One that breaks never ends its siblings.
+
+Each worker has an environment of its own and takes the next episode when it is free. An attempt that the infrastructure failed is
+made again from the same seed, on another cell, as often as the budget says; no other failure is retried, since skipping or
+repeating what a policy did would bias what is learned from.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import anyio
+
+from wardian.envs.environment import ToolEnvironment
+from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.rollouts.errors import LogBroken
+from wardian.rollouts.ground import Ground
+from wardian.rollouts.plan import Planned
+from wardian.rollouts.play import Attempt
+from wardian.rollouts.recording import AttemptRecorder, Setting
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
+from wardian.rollouts.summary import Tally
+from wardian.rollouts.trajectory import TrajectoryWriter
+
+ATTEMPTS = 3
+SETTLE_S = 20.0
+"""How long the last resets are waited for at the end, so that their leaks are counted."""
+
+
+@dataclass(slots=True)
+class EpisodePool:
+    """Plays one list of episodes. `run` once; `interrupt` from the same event loop."""
+
+    ground: Ground
+    setting: Setting
+    writer: TrajectoryWriter | None = None
+    attempts: int = ATTEMPTS
+    """Of one episode, the first included."""
+    watch: Callable[[EpisodeEnd], None] = lambda end: None
+    """Called with the last line of each attempt."""
+    tally: Tally = field(default_factory=Tally)
+    interrupted: bool = False
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _unwritable: OSError | None = None
+
+    async def run(self, episodes: Iterable[Planned], *, workers: int) -> Tally:
+        """Play all of `episodes` with so many at once. What was written stands, however it ends.
+
+        Raises:
+            LogBroken: the trajectory could not be written; all episodes were cancelled.
+        """
+        todo = iter(episodes)
+        with self._scope:
+            async with anyio.create_task_group() as group:
+                for _ in range(workers):
+                    group.start_soon(self._work, todo)
+        if self._unwritable is not None:
+            path = self.writer.path if self.writer else ""
+            raise LogBroken(f"{path}: cannot be written: {self._unwritable.strerror or self._unwritable}") from self._unwritable
+        if self.ground.cells is not None and not self.interrupted:
+            with anyio.move_on_after(SETTLE_S):
+                await self.ground.cells.settle()
+        return self.tally
+
+    def interrupt(self) -> None:
+        """Cancel what runs; each running episode is written as cancelled, and `run` returns."""
+        self.interrupted = True
+        self._scope.cancel()
+
+    async def _work(self, todo: Iterator[Planned]) -> None:
+        env = self.ground.environment(
+            self.setting.faults, MalformedPolicy(self.setting.malformed), Settings(recompute_every=self.setting.recompute_every)
+        )
+        async with env:
+            try:
+                for planned in todo:
+                    await self._episode(env, planned)
+            except OSError as error:
+                self._unwritable = error
+                self._scope.cancel()
+            finally:
+                self.tally.starts_leaked += env.leaks_found
+
+    async def _episode(self, env: ToolEnvironment, planned: Planned) -> None:
+        """Play until an attempt is final."""
+        for number in range(1, self.attempts + 1):
+            recorder = AttemptRecorder(
+                setting=self.setting,
+                episode_id=planned.episode_id,
+                task_id=str(planned.task_id),
+                seed=planned.seed,
+                policy=planned.policy.name,
+                checkpoint=planned.policy.checkpoint,
+                attempt=number,
+            )
+            end = await Attempt(env, planned, recorder, self._write, last_chance=number == self.attempts).play()
+            if self.writer is not None:
+                await self.writer.sync()
+            if not end.retried:
+                return
+
+    def _write(self, record: EpisodeStart | StepRecord | EpisodeEnd) -> None:
+        if self.writer is not None:
+            self.writer.write(record)
+        if isinstance(record, EpisodeStart):
+            self.tally.starts_ms.append(record.reset_ms)
+        elif isinstance(record, EpisodeEnd):
+            self.tally.add(record)
+            self.watch(record)

@@ -1,0 +1,146 @@
+"""What a run came to, as numbers. One `Tally` takes the last line of each attempt; `summary` gives one object for people and programs."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wardian.envs.ending import EndCause
+from wardian.envs.task import TaskId
+from wardian.rollouts.play import CANCELLED
+from wardian.rollouts.records import EpisodeEnd, Json
+from wardian.sandbox.lease import PoolStatistics
+
+
+@dataclass(slots=True)
+class Group:
+    """Episodes that share a family, a difficulty or a policy."""
+
+    episodes: int = 0
+    judged: int = 0
+    succeeded: int = 0
+    masked: int = 0
+
+    def add(self, end: EpisodeEnd) -> None:
+        """Count a final attempt."""
+        self.episodes += 1
+        self.judged += end.mask
+        self.succeeded += bool(end.succeeded and end.mask)
+        self.masked += 1 - end.mask
+
+    def as_json(self) -> dict[str, Json]:
+        """Counts, and the share of successes among what was judged (`None` when nothing was)."""
+        rate = round(self.succeeded / self.judged, 4) if self.judged else None
+        return {"episodes": self.episodes, "succeeded": self.succeeded, "success_rate": rate, "masked": self.masked}
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of a run, kept while it goes on."""
+
+    whole: Group = field(default_factory=Group)
+    groups: dict[str, dict[str, Group]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Group)))
+    ends: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)
+    masked: Counter[str] = field(default_factory=Counter)
+    attempts_failed: Counter[str] = field(default_factory=Counter)
+    """Attempts that failed through us by cause, those that were retried among them."""
+    outcomes: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    steps: int = 0
+    tokens: int = 0
+    retried: int = 0
+    inexact: int = 0
+    reward: float = 0.0
+    starts_ms: list[float] = field(default_factory=list)
+    """Wall time of each reset, waiting for a cell included."""
+    starts_leaked: int = 0
+
+    def add(self, end: EpisodeEnd) -> None:
+        """Take the last line of an attempt. Cancelled ones are counted apart, as they say nothing."""
+        if end.outcome == "failed":
+            self.attempts_failed[end.end_cause] += 1
+        if end.retried:
+            self.retried += 1
+            return
+        self.ends[end.outcome] += 1
+        if end.outcome == CANCELLED:
+            return
+        self._count(end)
+        task = TaskId.parse(end.task_id)
+        for kind, name in (("family", task.family), ("difficulty", task.difficulty.value), ("policy", end.policy)):
+            self.groups[kind][name].add(end)
+
+    def _count(self, end: EpisodeEnd) -> None:
+        self.whole.add(end)
+        self.causes[end.end_cause] += 1
+        self.steps += end.steps
+        self.tokens += end.tokens
+        self.inexact += end.inexact
+        self.reward += end.reward or 0.0
+        if not end.mask:
+            self.masked[end.end_cause] += 1
+        self.outcomes.update(end.tool_outcomes)
+        self.faults.update(end.faults)
+        self.problems.update(end.problems)
+
+
+def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall_s: float) -> dict[str, Json]:
+    """One object with everything that was counted; keys have fixed names, and maps are sorted."""
+    whole = tally.whole
+    groups = {f"by_{kind}": _groups(tally.groups[kind]) for kind in ("family", "difficulty", "policy")}
+    return {
+        **whole.as_json(),
+        "mean_reward": round(tally.reward / whole.judged, 4) if whole.judged else None,
+        **groups,
+        "terminated": tally.ends["terminated"],
+        "truncated": tally.ends["truncated"],
+        "cancelled": tally.ends[CANCELLED],
+        "end_causes": _sorted(tally.causes),
+        "masked_by_cause": _sorted(tally.masked),
+        "retried": tally.retried,
+        "infra_failures": tally.attempts_failed[EndCause.INFRASTRUCTURE],
+        "verifier_failures": tally.attempts_failed[EndCause.VERIFIER],
+        "steps": tally.steps,
+        "observation_tokens": tally.tokens,
+        "inexact_steps": tally.inexact,
+        "tool_outcomes": _sorted(tally.outcomes),
+        "faults_injected": _sorted(tally.faults),
+        "call_problems": _sorted(tally.problems),
+        "resets": _resets(tally, pool, tier),
+        "wall_s": round(wall_s, 3),
+        "episodes_per_s": round(whole.episodes / wall_s, 2) if wall_s > 0 else None,
+    }
+
+
+def _resets(tally: Tally, pool: PoolStatistics | None, tier: str | None) -> dict[str, Json]:
+    """Cells where there are some, else the starts of worlds without a cell. `start_*`: what an episode waited, a free cell included."""
+    times = pool.restore_ms if pool else tuple(tally.starts_ms)
+    leaks = tally.starts_leaked + (pool.quarantined if pool else 0)
+    return {
+        "count": pool.resets if pool else len(tally.starts_ms) + tally.starts_leaked,
+        "verified": pool.verified if pool else len(tally.starts_ms),
+        "leaks": leaks,
+        "p50_ms": quantile(times, 0.5),
+        "p95_ms": quantile(times, 0.95),
+        "start_p50_ms": quantile(tally.starts_ms, 0.5),
+        "start_p95_ms": quantile(tally.starts_ms, 0.95),
+        "replaced": pool.replaced if pool else 0,
+        "tier": tier,
+    }
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The smallest value that at least `share` of `values` do not exceed, to a hundredth; `None` without values."""
+    if not values:
+        return None
+    return round(sorted(values)[max(0, math.ceil(share * len(values)) - 1)], 2)
+
+
+def _groups(groups: Mapping[str, Group]) -> dict[str, Json]:
+    return {name: groups[name].as_json() for name in sorted(groups)}
+
+
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return {str(name): counts[name] for name in sorted(counts)}
