@@ -38,13 +38,10 @@ async def verdict_of(episode: Episode, ending: Ending, deadline_s: float) -> Ver
         VerifierBroken: there is no verdict.
         SandboxError: the state could not be read.
     """
-    database = episode.world.database.freeze() if episode.world.database else None
+    live = episode.world.database
+    database = live.freeze() if live else None
     state = await _final_state(episode, ending, database)
-    verdict = await judge(episode.family, state, deadline_s)
-    # Not in a `finally`: a verifier that hangs may still be reading it, and the memory goes with its thread.
-    if database is not None:
-        database.close()
-    return verdict
+    return await judge(episode.family, state, live.fingerprint() if live else None, deadline_s)
 
 
 async def _final_state(episode: Episode, ending: Ending, database: FrozenDatabase | None) -> FinalState:

@@ -12,15 +12,17 @@ from anyio.lowlevel import EventLoopToken, current_token
 from wardian.envs.errors import VerifierBroken
 from wardian.envs.family import Family
 from wardian.envs.verifier import FinalState, Verdict
+from wardian.sandbox.fingerprint import Fingerprint
 
 
-async def judge(family: Family, state: FinalState, deadline_s: float) -> Verdict:
+async def judge(family: Family, state: FinalState, expected: Fingerprint | None, deadline_s: float) -> Verdict:
     """Let `family` verify `state` in a thread of its own, for at most `deadline_s` seconds.
+
+    `expected` is what the frozen database must still have as its fingerprint when the verifier is done; it is closed then.
 
     Raises:
         VerifierBroken: it raised, took longer, gave something that is no verdict, or changed what it was shown.
     """
-    before = state.database.fingerprint() if state.database is not None else None
     trial = _Trial(family, state, current_token())
     thread = threading.Thread(target=trial.run, name=f"verify {family.name}", daemon=True)
     thread.start()
@@ -36,10 +38,9 @@ async def judge(family: Family, state: FinalState, deadline_s: float) -> Verdict
         raise VerifierBroken(family.name, f"{type(trial.error).__name__}: {trial.error}") from trial.error
     if not isinstance(trial.verdict, Verdict):
         raise VerifierBroken(family.name, f"it returned {type(trial.verdict).__name__} and no Verdict")
-    if before is not None and state.database is not None:
-        changed = state.database.fingerprint().differences(before)
-        if changed:
-            raise VerifierBroken(family.name, "it wrote to the database: " + "; ".join(changed[:5]))
+    written = trial.after.differences(expected) if trial.after and expected else ()
+    if written:
+        raise VerifierBroken(family.name, "it wrote to the database: " + "; ".join(written[:5]))
     return trial.verdict
 
 
@@ -54,18 +55,25 @@ class _Trial:
     token: EventLoopToken
     done: anyio.Event = field(default_factory=anyio.Event)
     verdict: object = None
+    after: Fingerprint | None = None
     error: BaseException | None = None
     finished: bool = False
 
     def run(self) -> None:
         """Verify, and tell the waiting event loop, unless it is gone or gave up on us."""
         with suppress(_Stopped, anyio.RunFinishedError):
-            self._verify()
+            try:
+                self._verify()
+            finally:
+                # Here and not where it was frozen: a verifier that hangs is still reading it when everybody else has left.
+                if self.state.database is not None:
+                    self.state.database.close()
             anyio.from_thread.run_sync(self.done.set, token=self.token)
 
     def _verify(self) -> None:
         try:
             self.verdict = self.family.verify(self.state)
+            self.after = self.state.database.fingerprint() if self.state.database else None
         except _Stopped:
             raise
         except BaseException as error:  # noqa: BLE001 - the edge of a thread: whatever escapes is the verifier's fault

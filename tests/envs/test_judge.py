@@ -33,12 +33,12 @@ def state() -> FinalState:
 
 
 async def test_a_verdict_is_passed_on() -> None:
-    assert await judge(Judged(lambda state: GOOD), state(), 5) is GOOD
+    assert await judge(Judged(lambda state: GOOD), state(), None, 5) is GOOD
 
 
 async def test_raising_is_named() -> None:
     with pytest.raises(VerifierBroken, match="ZeroDivisionError"):
-        await judge(Judged(lambda state: 1 / 0), state(), 5)  # type: ignore[arg-type,return-value]
+        await judge(Judged(lambda state: 1 / 0), state(), None, 5)  # type: ignore[arg-type,return-value]
 
 
 async def test_exiting_the_process_is_raising() -> None:
@@ -46,12 +46,12 @@ async def test_exiting_the_process_is_raising() -> None:
         raise SystemExit(0)
 
     with pytest.raises(VerifierBroken, match="SystemExit"):
-        await judge(Judged(leave), state(), 5)
+        await judge(Judged(leave), state(), None, 5)
 
 
 async def test_what_is_no_verdict_is_none() -> None:
     with pytest.raises(VerifierBroken, match="returned float"):
-        await judge(Judged(lambda state: 1.0), state(), 5)  # type: ignore[arg-type,return-value]
+        await judge(Judged(lambda state: 1.0), state(), None, 5)  # type: ignore[arg-type,return-value]
 
 
 async def test_hanging_ends_at_the_deadline_and_the_thread_is_ended_too() -> None:
@@ -61,7 +61,7 @@ async def test_hanging_ends_at_the_deadline_and_the_thread_is_ended_too() -> Non
 
     started = time.monotonic()
     with pytest.raises(VerifierBroken, match=r"did not finish within 0\.2 s"):
-        await judge(Judged(hang), state(), 0.2)
+        await judge(Judged(hang), state(), None, 0.2)
     assert time.monotonic() - started < 2
     for thread in threading.enumerate():
         if thread.name == "verify judged":
