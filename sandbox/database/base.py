@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from wardian.sandbox.fingerprint import Fingerprint
 
-Scalar: TypeAlias = None | bool | int | str
+Scalar: TypeAlias = bool | int | str | None
 """What a cell of a canonical row may be. Money is integer minor units; instants are fixed-width UTC text."""
 
 
