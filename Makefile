@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 VENV_INPUTS := pyproject.toml scripts/venv.sh scripts/lib.sh
 
-.PHONY: help run test check build-images engine bench reap clean always
+.PHONY: help run test check build-images engine bench reap clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,12 +39,12 @@ clean: ## remove what make made in this folder; the engine and its images stay
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp without its .venv says nothing.
-GONE := $(if $(wildcard $(BIN)/wardian),,always)
+$(if $(wildcard $(BIN)/wardian),,$(shell rm -f .build/*.stamp))
 
-.build/base.stamp: $(VENV_INPUTS) constraints/base.txt $(GONE)
+.build/base.stamp: $(VENV_INPUTS) constraints/base.txt
 	@scripts/venv.sh base
 	@touch $@
 
-.build/dev.stamp: $(VENV_INPUTS) constraints/dev.txt $(GONE)
+.build/dev.stamp: $(VENV_INPUTS) constraints/dev.txt
 	@scripts/venv.sh dev
 	@touch $@ .build/base.stamp

@@ -133,7 +133,7 @@ async def _tier_checks(engine: Engine, image_ready: bool) -> tuple[Check, ...]:
     report = await probe(engine, agent_image())
     severity, todo = TIER_ADVICE[report.tier]
     depth_todo = "move the engine's data folder to a file system that is no overlay (a volume, ext4, xfs); chambers need it"
-    rename_todo = "as root on the engine's machine: echo Y > /sys/module/overlay/parameters/redirect_dir"
+    rename_todo = "use a kernel whose overlayfs takes redirect_dir=on; until then programs that rename a folder of the world get EXDEV"
     return (
         Check("restore_tier", severity, report.tier.value if report.tier else None, report.reason, todo),
         _expect("overlay_depth", report.overlay_depth, report.overlay_depth <= 2, depth_todo, "Linux stacks at most 2"),
