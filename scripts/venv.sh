@@ -42,4 +42,4 @@ new_enough .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1
 target=.
 [ "$want" = base ] || target=".[$want]"
 say "installing $target (constraints/$want.txt)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -c "constraints/$want.txt" -e "$target"
+.venv/bin/python -m pip install -qq --disable-pip-version-check --no-input -c "constraints/$want.txt" -e "$target"
