@@ -2,10 +2,23 @@
 
 import importlib
 import pkgutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
 
 from wardian.envs import worlds
 from wardian.envs.definition import WorldDefinition
+from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
+from wardian.envs.settings import MalformedPolicy
+from wardian.sandbox.cell import CellSpec, Tier
+from wardian.sandbox.database import SqliteTemplate
+from wardian.sandbox.images import require_agent_image
+from wardian.sandbox.pool import CellPool
 from wardian.tools.faults import PROFILES, FaultProfile
 
 
@@ -45,3 +58,37 @@ def profile(name: str) -> FaultProfile:
     if name not in PROFILES:
         raise TaskError(f"faults: no profile {name!r}; there are {', '.join(PROFILES)}")
     return PROFILES[name]
+
+
+def cell_spec(world: WorldDefinition, tier: Tier = Tier.CHAMBER, runtime: str | None = None) -> CellSpec:
+    """The cells that `world` runs in.
+
+    Raises:
+        CellUnavailable: the image is not built; says how to.
+        EngineUnavailable: the engine did not answer.
+    """
+    layers = (world.files,) if world.files.entries else ()
+    return CellSpec(image=require_agent_image(), tier=tier, layers=layers, runtime=runtime)
+
+
+@asynccontextmanager
+async def open_environment(
+    world: WorldDefinition,
+    *,
+    faults: str | FaultProfile = "none",
+    malformed: MalformedPolicy = MalformedPolicy.RECOVER,
+    tier: Tier = Tier.CHAMBER,
+) -> AsyncIterator[ToolEnvironment]:
+    """Open one environment with a cell and a template of its own; everything is gone when the block ends.
+
+    Raises:
+        TaskError: there is no such fault profile.
+        SandboxError: the cell or the template cannot be made.
+    """
+    chosen = profile(faults) if isinstance(faults, str) else faults
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
+        template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template, Path(directory))
+        spec = await anyio.to_thread.run_sync(cell_spec, world, tier) if world.needs_cell else None
+        cells = await stack.enter_async_context(CellPool(spec, size=1)) if spec else None
+        yield await stack.enter_async_context(ToolEnvironment(world, template=template, cells=cells, faults=chosen, malformed=malformed))

@@ -1,0 +1,94 @@
+"""What an earlier episode could leave behind is caught at the reset, counted, and never served."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pytest
+
+from wardian.envs.environment import ToolEnvironment
+from wardian.envs.playing import play_reference
+from wardian.envs.task import Task
+from wardian.envs.worlds.toy.schema import Member
+from wardian.sandbox.cell import Cell
+from wardian.sandbox.database.base import Template, WorldDatabase
+from wardian.sandbox.errors import LeakDetected
+from wardian.sandbox.world import World
+
+pytestmark = pytest.mark.anyio
+MakeEnv: TypeAlias = Callable[..., ToolEnvironment]
+TASK = "lending-desk/easy/seed-1"
+
+
+class DirtyTemplate(Template):
+    """Gives clones that hold a row of an earlier episode, as often as it is told."""
+
+    def __init__(self, clean: Template, times: int) -> None:
+        self.clean, self.times = clean, times
+        self.key, self.fingerprint, self.size_bytes = clean.key, clean.fingerprint, clean.size_bytes
+
+    def clone(self) -> WorldDatabase:
+        database = self.clean.clone()
+        if self.times > 0:
+            self.times -= 1
+            with database.transaction() as session:
+                session.add(Member(id=99, name="left behind", suspended=False))
+        return database
+
+
+class Forgetful(ToolEnvironment):
+    """Keeps something of the first world it made for the second one."""
+
+    kept: World | None = None
+
+    def keep(self, world: World, earlier: World) -> None:
+        raise NotImplementedError
+
+    def _make_world(self, task: Task, seed: int, database: WorldDatabase, cell: Cell | None) -> World:
+        world = super()._make_world(task, seed, database, cell)
+        if self.kept is None:
+            self.kept = world
+        elif self.leaks_found == 0:
+            self.keep(world, self.kept)
+        return world
+
+
+class KeepsPermissions(Forgetful):
+    def keep(self, world: World, earlier: World) -> None:
+        world.memory.revoked_scopes = [*earlier.memory.revoked_scopes, "desk"]
+
+
+class KeepsStreams(Forgetful):
+    def keep(self, world: World, earlier: World) -> None:
+        earlier.streams["faults/lend_item"].random()
+        world.streams = earlier.streams
+
+
+class KeepsReplicas(Forgetful):
+    def keep(self, world: World, earlier: World) -> None:
+        world.memory.idempotency["lend_item/k"] = {"args": {}, "content": 1}
+
+
+async def test_a_kept_row_is_caught_and_the_episode_is_served_clean(make_env: MakeEnv, template: Template) -> None:
+    async with make_env(template=DirtyTemplate(template, times=2)) as env:
+        played = await play_reference(env, TASK)
+        assert env.leaks_found == 2
+        assert ["database/members" in differences[0] for differences in env.reset_info.leaks] == [True, True]
+        assert played.last.info.verdict is not None
+        assert played.last.info.verdict.succeeded
+
+
+async def test_a_template_that_never_comes_clean_serves_nothing(make_env: MakeEnv, template: Template) -> None:
+    async with make_env(template=DirtyTemplate(template, times=99)) as env:
+        with pytest.raises(LeakDetected, match="database/members"):
+            await env.reset(TASK)
+        assert env.leaks_found == 3
+
+
+@pytest.mark.parametrize(("kind", "leaf"), [(KeepsPermissions, "memory"), (KeepsStreams, "streams"), (KeepsReplicas, "memory")])
+async def test_kept_state_of_ours_is_caught(make_env: MakeEnv, kind: type[Forgetful], leaf: str) -> None:
+    plain = make_env()
+    async with kind(plain.world, template=plain._template, cells=plain._cells, faults=plain._faults) as env:
+        await env.reset(TASK)
+        await env.reset(TASK)
+        assert env.leaks_found == 1
+        assert env.reset_info.leaks[0][0].startswith(f"{leaf}:")
