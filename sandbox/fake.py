@@ -6,7 +6,7 @@ well. Its reset is honest: it proves the state as the others do, so something th
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -109,7 +109,7 @@ class FakeCell(Cell):
             raise self._absent(path, full)
         below = full.rstrip("/") + "/"
         names = {name[len(below) :].partition("/")[0] for name in self._known() if name.startswith(below)}
-        return tuple([await self.stat(below + name) for name in sorted(names - {""})])
+        return tuple([replace(await self.stat(below + name), path=name) for name in sorted(names - {""})])
 
     async def stat(self, path: str) -> FileInfo:
         self._require_chamber()

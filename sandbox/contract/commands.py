@@ -64,7 +64,7 @@ class CommandContract(CellSuite):
             f"trap '' TERM INT HUP; while :; do {ENDLESS}; done",
             f"setsid {ENDLESS} & {ENDLESS}",
             f"nohup {ENDLESS} >/dev/null 2>&1 & wait",
-            f"{DAEMON}; {ENDLESS}",
+            f"{DAEMON}{ENDLESS}",
             f"while :; do echo .; sleep 0.05; done; {ENDLESS}",
         ],
         ids=["plain", "ignores TERM", "setsid", "nohup", "double fork", "steady output"],
@@ -114,7 +114,7 @@ class CommandContract(CellSuite):
         ("first", "code"),
         [
             ("set -euo pipefail; false", 1),
-            ("set -u; echo $NOPE", 1),
+            ("set -u; echo $NOPE", 127),
             ("shopt -s extdebug", 0),
             ("exec 1>&-", 0),
             ("exit 3", 3),

@@ -7,13 +7,15 @@ from wardian.sandbox.contract.base import CellSuite, alive, printed, python, run
 
 STATE = """
 import json, os, resource, socket
+def content(path):
+    readable = os.path.isfile(path) and not os.path.islink(path) and os.access(path, os.R_OK)
+    return open(path, 'rb').read().hex() if readable else ''
 def tree(top):
     for path, directories, names in os.walk(top):
         for name in directories + names:
             full = os.path.join(path, name)
             found = os.lstat(full)
-            content = open(full, 'rb').read().hex() if os.path.isfile(full) and not os.path.islink(full) and os.access(full, os.R_OK) else ''
-            yield full, found.st_mode, found.st_uid == os.getuid(), content
+            yield full, found.st_mode, found.st_uid == os.getuid(), content(full)
 def lines(path):
     return len(open(path).readlines()) if os.path.exists(path) else 0
 print(json.dumps({
@@ -38,9 +40,8 @@ DIRT = {
     "odd nodes": "mkfifo f; ln -s loop loop; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('s')\"",
     "full disk": "for i in 1 2 3 4 5 6; do head -c 8M /dev/zero > f$i; done; head -c 3M /dev/zero > /dev/shm/x; true",
     "shm": "echo x > /dev/shm/left; mkdir /dev/shm/dir",
-    "sysv": f"python3 -c '{LIBC}assert libc.shmget(77, 4096, 0o1666) >= 0 and libc.msgget(77, 0o1666) >= 0 and libc.semget(77, 1, 0o1666) >= 0'",
+    "sysv": f"python3 -c '{LIBC}assert min(libc.shmget(7, 4096, 0o1666), libc.msgget(7, 0o1666), libc.semget(7, 1, 0o1666)) >= 0'",
     "mqueue": f"python3 -c '{LIBC}assert libc.mq_open(b\"/left\", 0o102, 0o666, None) >= 0'",
-    "memory locks": "python3 -c \"import mmap; open('/tmp/m', 'wb').truncate(4096); mmap.mmap(open('/tmp/m', 'r+b').fileno(), 4096)\"",
     "profile": "mkdir -p ~/.local/lib ~/.config; echo 'exit 9' > ~/.profile; echo 'exit 9' > ~/.bash_profile; echo 'exit 9' > ~/.bashrc",
     "path": "mkdir -p ~/bin; printf '#!/bin/sh\\nexit 9\\n' > ~/bin/ls; chmod +x ~/bin/ls; cp ~/bin/ls ls",
 }
