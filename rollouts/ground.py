@@ -1,10 +1,8 @@
 """What many episodes of one world stand on: a sealed template and a pool of cells, made once and shared."""
 
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import anyio.to_thread
 
@@ -13,8 +11,8 @@ from wardian.envs.environment import ToolEnvironment
 from wardian.envs.registry import cell_spec
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.sandbox.cell import CellSpec, Tier
+from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.database.base import Template
-from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellUnavailable
 from wardian.sandbox.pool import CellPool
@@ -59,8 +57,7 @@ async def open_ground(world: WorldDefinition, *, cells: int, tier: Tier | None =
         SandboxError: the engine, a cell or the template cannot be had.
     """
     async with AsyncExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
-        template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template, Path(directory))
+        template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template)
         pool = None
         if world.needs_cell:
             engine = await Engine.open()

@@ -202,15 +202,15 @@ class TrajectoryLog:
                 found.append(record)
         return found
 
-    def attempts(self, episode_id: str) -> "list[Attempt]":
+    def attempts(self, episode_id: str) -> "list[AttemptLog]":
         """The episode's attempts, in order.
 
         Raises:
             LogBroken: as `records`.
         """
-        found: dict[int, Attempt] = {}
+        found: dict[int, AttemptLog] = {}
         for record in self.records(episode_id):
-            attempt = found.setdefault(record.attempt, Attempt(episode_id, record.attempt))
+            attempt = found.setdefault(record.attempt, AttemptLog(episode_id, record.attempt))
             match record:
                 case EpisodeStart():
                     attempt.start = record
@@ -237,7 +237,7 @@ class TrajectoryLog:
 
 
 @dataclass(slots=True)
-class Attempt:
+class AttemptLog:
     """One attempt at an episode, as far as it was written."""
 
     episode_id: str

@@ -1,0 +1,119 @@
+"""The first difference between a recorded step and the same step run again, named so that one can look for its cause."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pydantic import BaseModel
+
+from wardian.rollouts.records import EpisodeStart, Json, StepRecord
+
+SHOWN_CHARS = 160
+Part: TypeAlias = tuple[str, Json, Json]
+"""Name, as recorded, as found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    component: str
+    """Path of the component, such as `events[0].args.amount` or `database.refunds[7].after.amount`."""
+    expected: str
+    """As recorded, shortened to the place where it differs."""
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.component}: expected {self.expected}, found {self.found}"
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT = _Absent()
+
+
+def start_difference(recorded: EpisodeStart, found: EpisodeStart) -> Difference | None:
+    """The first difference between two starts. Receipts and real times are the machine's and not compared."""
+    names = ("task_hash", "observation", "tools", "clock_ms")
+    return _first([*((name, getattr(recorded, name), getattr(found, name)) for name in names), *_leaves(recorded, found)])
+
+
+def step_difference(recorded: StepRecord, found: StepRecord, *, files_inexact: bool) -> Difference | None:
+    """The first difference between two steps, causes before effects. Real times are not compared.
+
+    `files_inexact`: in this step or before, an outcome was applied that depends on the machine; files are then not compared.
+    """
+    parts: list[Part] = [("events", _events(recorded), _events(found))]
+    parts += [(name, getattr(recorded, name), getattr(found, name)) for name in _BEFORE_STATE]
+    parts.append(("database", _rows(recorded), _rows(found)))
+    if not files_inexact:
+        parts.append(("files", recorded.files, found.files))
+    parts += [("clock_ms", recorded.clock_ms, found.clock_ms), *_leaves(recorded, found, skip="files" if files_inexact else "")]
+    parts.append(("verdict", recorded.verdict, found.verdict))
+    return _first(parts)
+
+
+_BEFORE_STATE = (
+    "tool_result",
+    "tool_results",
+    "observation",
+    "reward_components",
+    "reward",
+    "terminated",
+    "truncated",
+    "end_cause",
+    "failed",
+)
+
+
+def _events(step: StepRecord) -> list[Json]:
+    """Events without the raw output of inexact calls, of which only the outcome is applied."""
+    return [event.model_dump(exclude={"attachments"} if event.inexact else set()) for event in step.events]
+
+
+def _rows(step: StepRecord) -> dict[str, Json]:
+    return {f"{row.table}[{', '.join(map(repr, row.key))}]": {"before": row.before, "after": row.after} for row in step.database}
+
+
+def _leaves(recorded: EpisodeStart | StepRecord, found: EpisodeStart | StepRecord, skip: str = "") -> list[Part]:
+    """Leaf by leaf, since a root only says that something differs."""
+    sides = [{} if one.fingerprint is None else one.fingerprint.leaves for one in (recorded, found)]
+    expected, actual = ({name: value for name, value in side.items() if name != skip} for side in sides)
+    return [("fingerprint", expected, actual)]
+
+
+def _first(parts: Sequence[Part]) -> Difference | None:
+    return next((one for name, expected, found in parts for one in differences(name, expected, found)), None)
+
+
+def differences(path: str, expected: Json, found: Json) -> Iterator[Difference]:
+    """All differences between two values of JSON or records, depth first."""
+    expected, found = (one.model_dump() if isinstance(one, BaseModel) else one for one in (expected, found))
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        for key in [*expected, *(key for key in found if key not in expected)]:
+            yield from differences(f"{path}.{key}", expected.get(key, _ABSENT), found.get(key, _ABSENT))
+    elif isinstance(expected, list) and isinstance(found, list):
+        for index in range(max(len(expected), len(found))):
+            yield from differences(f"{path}[{index}]", _at(expected, index), _at(found, index))
+    elif expected != found or isinstance(expected, bool) != isinstance(found, bool):
+        yield Difference(path, *_shown(expected, found))
+
+
+def _at(values: list[Json], index: int) -> Json:
+    return values[index] if index < len(values) else _ABSENT
+
+
+def _shown(expected: Json, found: Json) -> tuple[str, str]:
+    """Both as text, with what they begin with in common left out where they are long."""
+    one, other = repr(expected), repr(found)
+    if max(len(one), len(other)) <= SHOWN_CHARS:
+        return one, other
+    same = next((index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    begin = max(0, same - SHOWN_CHARS // 4)
+    return _cut(one, begin), _cut(other, begin)
+
+
+def _cut(text: str, begin: int) -> str:
+    end = begin + SHOWN_CHARS
+    return f"{'...' if begin else ''}{text[begin:end]}{'...' if len(text) > end else ''}"

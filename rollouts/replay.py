@@ -1,0 +1,255 @@
+"""Runs the action logs of a trajectory again and compares every step with what was recorded.
+
+*Reproduced* means that a strange reward is the environment's doing; *not reproduced* means nondeterminism, and the first difference
+is named. Only final attempts are run; masked and unfinished ones are left out and counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from wardian.envs.action import Step
+from wardian.envs.ending import EndCause, boundary
+from wardian.envs.environment import ToolEnvironment
+from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.rollouts.actions import from_part
+from wardian.rollouts.compare import Difference, start_difference, step_difference
+from wardian.rollouts.errors import LogBroken, LogForeign
+from wardian.rollouts.ground import Ground
+from wardian.rollouts.recorded import Outcomes
+from wardian.rollouts.recording import AttemptRecorder, Setting, versions_of
+from wardian.rollouts.records import EpisodeStart, StepRecord
+from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
+from wardian.sandbox.pool import FIRST_UID
+from wardian.tools.faults import FaultProfile
+
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of one episode."""
+
+    episode_id: str
+    steps: int = 0
+    """That were run again and compared."""
+    step: int = 0
+    """Where the difference is; 0 is the start."""
+    difference: Difference | None = None
+    problem: str = ""
+    """Why it could not be run again; empty when it was."""
+    note: str = ""
+    inexact: int = 0
+    """Steps whose recorded outcome was applied."""
+
+    @property
+    def identical(self) -> bool:
+        return self.difference is None and not self.problem
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"episode {self.episode_id}: {self.problem}"
+        return f"episode {self.episode_id} step {self.step}: {self.difference}{f' ({self.note})' if self.note else ''}"
+
+
+@dataclass(slots=True)
+class Selection:
+    """Final attempts that can be run again, and how many cannot."""
+
+    episodes: list[AttemptLog] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+
+
+def select(log: TrajectoryLog, episode_id: str | None = None) -> Selection:
+    """The final attempt of each episode, or of one.
+
+    Raises:
+        LogBroken: a line is not readable, or there is no such episode.
+    """
+    chosen = Selection()
+    for name in [log.find(episode_id)] if episode_id else log.episodes:
+        attempts = log.attempts(name)
+        reason = _why_not(attempts)
+        if reason:
+            chosen.skipped[reason] += 1
+        else:
+            # Without the steps, which would be most of the memory; they are read when their turn comes.
+            chosen.episodes.append(replace(attempts[-1], steps=[]))
+    return chosen
+
+
+def _why_not(attempts: Sequence[AttemptLog]) -> str:
+    last = attempts[-1] if attempts else None
+    if last is None or last.end is None:
+        return "unfinished"
+    if not last.end.mask:
+        return f"masked ({last.end.end_cause})"
+    whole = last.start is not None and [step.step for step in last.steps] == list(range(1, last.end.steps + 1))
+    return "" if whole else "lines missing"
+
+
+def foreign(start: EpisodeStart, setting: Setting) -> tuple[str, ...]:
+    """In what a log's versions are not those here."""
+    recorded, here = start.versions.model_dump(), setting.versions.model_dump()
+    lines = [f"{name}: recorded {recorded[name]}, here {here[name]}" for name in recorded if recorded[name] != here[name]]
+    if start.tokenizer != setting.tokenizer:
+        lines.append(f"tokenizer: recorded {start.tokenizer}, here {setting.tokenizer}")
+    return tuple(lines)
+
+
+def setting_of(start: EpisodeStart, ground: Ground) -> Setting:
+    """How the episode was run, with the versions that are here."""
+    return Setting(
+        world=ground.world,
+        asked_for=start.world,
+        versions=versions_of(ground.world, ground.template.key, ground.image),
+        faults=FaultProfile.model_validate(start.faults),
+        malformed=start.malformed,
+        recompute_every=start.recompute_every,
+    )
+
+
+@dataclass(slots=True)
+class Replay:
+    """Runs episodes again, concurrently. `run` once."""
+
+    log: TrajectoryLog
+    ground: Ground
+    force: bool = False
+    """Run logs of other versions too."""
+    to_step: int | None = None
+    """Stop each episode after this step."""
+    watch: Callable[[Replayed], None] = lambda replayed: None
+    results: dict[str, Replayed] = field(default_factory=dict)
+
+    async def run(self, episodes: Sequence[AttemptLog], *, workers: int) -> list[Replayed]:
+        """Run all, each on a cell of the uid that it had, where the pool has that one; gives results in the order of `episodes`.
+
+        Raises:
+            LogForeign: the log was made by other versions, and `force` is not set.
+            LogBroken: a line does not make an action.
+        """
+        for attempt in episodes:
+            assert attempt.start is not None
+            lines = () if self.force else foreign(attempt.start, setting_of(attempt.start, self.ground))
+            if lines:
+                raise LogForeign(lines)
+        failure: LogBroken | None = None
+        try:
+            async with anyio.create_task_group() as group:
+                for queue in _queues(episodes, workers):
+                    group.start_soon(self._work, queue)
+        except* LogBroken as broken:
+            failure = next(error for error in _leaves_of(broken) if isinstance(error, LogBroken))
+        if failure is not None:
+            raise failure
+        return [self.results[attempt.episode_id] for attempt in episodes]
+
+    async def _work(self, queue: Sequence[AttemptLog]) -> None:
+        for attempt in queue:
+            for _ in range(ATTEMPTS):
+                replayed = await self._replay(attempt)
+                if not replayed.problem:
+                    break
+            self.results[attempt.episode_id] = replayed
+            self.watch(replayed)
+
+    async def _replay(self, selected: AttemptLog) -> Replayed:
+        attempt = self.log.attempts(selected.episode_id)[-1]
+        start = attempt.start
+        assert start is not None, "only started attempts are selected"
+        outcomes = Outcomes(attempt.steps)
+        settings = Settings(recompute_every=start.recompute_every)
+        setting = setting_of(start, self.ground)
+        async with self.ground.environment(
+            setting.faults, MalformedPolicy(start.malformed), settings, outcomes.world(self.ground.world)
+        ) as env:
+            return await _Comparison(env, attempt, start, setting).run(self.to_step)
+
+
+def _queues(episodes: Sequence[AttemptLog], workers: int) -> Iterator[list[AttemptLog]]:
+    """One list per worker; episodes of one uid go to one worker, so that their cell is free when they need it."""
+    queues: list[list[AttemptLog]] = [[] for _ in range(workers)]
+    for number, attempt in enumerate(episodes):
+        uid = attempt.start.receipt.agent_uid if attempt.start and attempt.start.receipt else None
+        queues[(number if uid is None else uid - FIRST_UID) % workers].append(attempt)
+    return (queue for queue in queues if queue)
+
+
+def cells_of(episodes: Sequence[AttemptLog]) -> int:
+    """How many cells give each episode the uid that it had."""
+    receipts = [attempt.start.receipt for attempt in episodes if attempt.start]
+    uids = [receipt.agent_uid for receipt in receipts if receipt is not None and receipt.agent_uid is not None]
+    return max([uid - FIRST_UID + 1 for uid in uids if uid >= FIRST_UID], default=1)
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """One episode, run again and compared."""
+
+    env: ToolEnvironment
+    attempt: AttemptLog
+    start: EpisodeStart
+    setting: Setting
+
+    async def run(self, to_step: int | None) -> Replayed:
+        name, start = self.attempt.episode_id, self.start
+        recorder = AttemptRecorder(
+            setting=self.setting,
+            episode_id=name,
+            task_id=start.task_id,
+            seed=start.seed,
+            policy=start.policy,
+            checkpoint=start.policy_checkpoint,
+            attempt=1,
+        )
+        try:
+            first = await self.env.reset(start.task_id, start.seed, uid=start.receipt.agent_uid if start.receipt else None)
+        except Exception as error:  # noqa: BLE001 - the edge of an episode: one that cannot begin must not end its siblings
+            return Replayed(name, problem=f"cannot begin: {boundary(error).detail}")
+        info = self.env.reset_info
+        found = recorder.start(first, info, round(info.task.start.timestamp() * 1000))
+        difference = start_difference(start, found)
+        if difference is not None:
+            return Replayed(name, difference=difference)
+        return replace(await self._steps(recorder, to_step), note=self._note(found))
+
+    async def _steps(self, recorder: AttemptRecorder, to_step: int | None) -> Replayed:
+        name, inexact = self.attempt.episode_id, 0
+        for done, recorded in enumerate(self.attempt.steps[:to_step]):
+            step = await self._step(recorded)
+            if step.info.end_cause == EndCause.INFRASTRUCTURE:
+                return Replayed(name, steps=done, step=recorded.step, problem=f"step {recorded.step} failed: {step.failed}")
+            inexact += bool(recorded.inexact)
+            found = recorder.step(from_part(recorded.action), step, 0.0)
+            difference = step_difference(recorded, found, files_inexact=inexact > 0)
+            if difference is not None:
+                return Replayed(name, steps=done, step=recorded.step, difference=difference, inexact=inexact)
+            if step.done and recorded is not self.attempt.steps[-1]:
+                break
+        return Replayed(name, steps=len(self.attempt.steps[:to_step]), inexact=inexact)
+
+    async def _step(self, recorded: StepRecord) -> Step:
+        try:
+            action = from_part(recorded.action)
+        except ValueError as error:
+            raise LogBroken(f"{recorded.episode_id} step {recorded.step}: {error}") from error
+        return await self.env.step(action)
+
+    def _note(self, found: EpisodeStart) -> str:
+        """What may explain a difference."""
+        recorded, here = self.start.receipt, found.receipt
+        if recorded and here and recorded.agent_uid != here.agent_uid:
+            return f"the agent's uid was {recorded.agent_uid} and is {here.agent_uid}"
+        return ""
+
+
+def _leaves_of(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves_of(error)
+        else:
+            yield error

@@ -1,0 +1,90 @@
+"""What commands share: where text goes, how errors end a command, and how signals reach a run.
+
+Results go to stdout, everything else to stderr. Exit codes: 0 it worked, 1 it did not, 2 it was asked for wrongly, 130 and 143 it was
+interrupted.
+"""
+
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import typer
+from anyio.abc import TaskStatus
+from rich.console import Console
+from rich.logging import RichHandler
+
+from wardian.envs.errors import TaskError
+from wardian.rollouts.errors import LogForeign, RolloutError, UsageProblem
+from wardian.sandbox.errors import SandboxError
+
+
+def stderr() -> Console:
+    """The console for progress, notes and errors."""
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def errors_end_the_command() -> Iterator[None]:
+    """Turn what this package raises on purpose into one line on stderr and an exit code."""
+    try:
+        yield
+    except (UsageProblem, TaskError, LogForeign) as error:
+        raise _exit(error, 2) from error
+    except (RolloutError, SandboxError) as error:
+        raise _exit(error, 1) from error
+
+
+def _exit(error: Exception, code: int) -> typer.Exit:
+    stderr().print(str(error), style="red", markup=False)
+    return typer.Exit(code)
+
+
+def log_to(console: Console) -> None:
+    """Show warnings of the package on `console`, one line each; a traceback is cut to what was raised."""
+    handler = RichHandler(console=console, show_path=False, show_time=False, markup=False)
+    handler.addFilter(_one_line)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler], force=True)
+
+
+def _one_line(record: logging.LogRecord) -> bool:
+    if record.exc_info and record.exc_info[1] is not None:
+        raised = record.exc_info[1]
+        record.msg, record.args = f"{record.getMessage()}: {type(raised).__name__}: {raised}", ()
+    record.exc_info = None
+    return True
+
+
+def run_until_signal(work: Callable[[], Awaitable[None]], interrupt: Callable[[], bool] = lambda: False) -> int:
+    """Run `work` in an event loop; gives the number of the SIGINT or SIGTERM that ended it, or 0.
+
+    The first signal calls `interrupt`, which says whether `work` will end by itself; if not, or at a second signal, it is
+    cancelled. Teardown that is shielded is finished either way. What `work` raises arrives as it is.
+    """
+    return anyio.run(_run_until_signal, work, interrupt)
+
+
+async def _run_until_signal(work: Callable[[], Awaitable[None]], interrupt: Callable[[], bool]) -> int:
+    got = 0
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+
+        async def listen(*, task_status: TaskStatus[None]) -> None:
+            nonlocal got
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()
+                async for number in signals:
+                    again, got = bool(got), int(number)
+                    if again or not interrupt():
+                        group.cancel_scope.cancel()
+
+        await group.start(listen)
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - carried out of the task group, which would wrap it
+            failure = error
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return got

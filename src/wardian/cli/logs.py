@@ -1,0 +1,156 @@
+"""Commands about trajectories that run nothing: `schema`, `validate`, `show`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from wardian.cli.console import errors_end_the_command, stderr
+from wardian.rollouts.errors import LogBroken, UsageProblem
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, StepRecord, json_schema
+from wardian.rollouts.trajectory import Place, TrajectoryLog, check, validate
+
+SCHEMAS = {"trajectory": json_schema}
+ALL_RIGHT = "valid"
+SHOWN_CHARS = 600
+
+Where = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `wardian run --out` made, or one of its files.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands to `app`."""
+    app.command()(schema)
+    app.command("validate")(validate_log)
+    app.command()(show)
+
+
+def schema(name: Annotated[str, typer.Argument(help="Which: trajectory.")]) -> None:
+    """Print a JSON Schema. That of `trajectory` holds for each line."""
+    with errors_end_the_command():
+        if name not in SCHEMAS:
+            raise UsageProblem(f"schema: no {name!r}; there are {', '.join(SCHEMAS)}")
+        print(json.dumps(SCHEMAS[name](), indent=2))
+
+
+def validate_log(where: Where) -> None:
+    """Check every line of a trajectory; names file, line and field of what is wrong. A torn last line is a warning."""
+    lines = problems = 0
+    with errors_end_the_command():
+        for _, findings in validate(where):
+            lines += 1
+            for finding in findings:
+                problems += not finding.torn
+                print(f"{'warning' if finding.torn else 'error'}: {finding}")
+    print(f"{lines} lines, {problems} problems" if problems else f"{ALL_RIGHT}: {lines} lines")
+    raise typer.Exit(1 if problems else 0)
+
+
+def show(
+    where: Where,
+    episode: Annotated[str | None, typer.Argument(help="Id of an episode, the end of one, or its number. Default: list all.")] = None,
+) -> None:
+    """List the episodes of a trajectory, or print one in full."""
+    console = Console(highlight=False)
+    with errors_end_the_command():
+        log = TrajectoryLog.open(where)
+        if episode is None:
+            _list(console, log)
+        else:
+            for attempt in log.attempts(log.find(episode)):
+                _print_start(console, attempt.start)
+                for step in attempt.steps:
+                    _print_step(console, step)
+                _print_end(console, attempt.end)
+        for warning in log.warnings:
+            stderr().print(f"warning: {warning}", style="yellow", markup=False)
+
+
+def _list(console: Console, log: TrajectoryLog) -> None:
+    table = Table("episode", "task", "policy", "attempts", "steps", "outcome", "ended by", "reward", "mask")
+    for name, places in log.episodes.items():
+        end = _last(places)
+        if end is None:
+            table.add_row(name, "", "", "", str(len(places) - 1), "[yellow]unfinished[/]", "", "", "0")
+            continue
+        outcome = "succeeded" if end.succeeded else end.outcome
+        reward = "none" if end.reward is None else f"{end.reward:g}"
+        table.add_row(
+            name, end.task_id, end.policy, str(end.attempt), str(end.steps), outcome, escape(end.end_cause), reward, str(end.mask)
+        )
+    console.print(table)
+    console.print(f"{len(log.episodes)} episodes")
+
+
+def _last(places: list[Place]) -> EpisodeEnd | None:
+    record, findings = check(places[-1], places[-1].read())
+    if findings and not findings[0].torn:
+        raise LogBroken(str(findings[0]))
+    return record if isinstance(record, EpisodeEnd) else None
+
+
+def _print_start(console: Console, start: EpisodeStart | None) -> None:
+    if start is None:
+        return
+    console.rule(f"{start.episode_id}  {start.task_id}  attempt {start.attempt}", align="left")
+    facts = {
+        "policy": f"{start.policy} ({start.policy_checkpoint})",
+        "seed": start.seed,
+        "split": start.split,
+        "faults": start.faults.get("name"),
+        "tier": start.tier,
+        "cell": f"{start.receipt.cell_id}, epoch {start.receipt.epoch}" if start.receipt else "none",
+        "versions": ", ".join(f"{name} {value}" for name, value in start.versions.model_dump().items()),
+        "fingerprint": start.fingerprint.root,
+    }
+    for name, value in facts.items():
+        console.print(f"{name}: {value}", markup=False)
+    console.print(start.observation.rendered, markup=False, style="dim")
+
+
+def _print_step(console: Console, step: StepRecord) -> None:
+    console.rule(f"step {step.step}", align="left", style="dim")
+    console.print(_action(step), markup=False, style="bold")
+    console.print(_cut(step.observation.rendered), markup=False)
+    facts: dict[str, Json] = {
+        "faults": ", ".join(f"{event.fault} on {event.tool}" for event in step.events if event.fault),
+        "rows": ", ".join(f"{row.table}{row.key}" for row in step.database),
+        "files": ", ".join(step.files),
+        "inexact": "; ".join(step.inexact),
+        "reward": {name: value for name, value in step.reward_components.items() if value},
+        "failed": step.failed,
+    }
+    for name, value in facts.items():
+        if value:
+            console.print(f"  {name}: {value}", markup=False, style="dim")
+
+
+def _print_end(console: Console, end: EpisodeEnd | None) -> None:
+    if end is None:
+        console.print("unfinished: the run ended before this episode did", style="yellow")
+        return
+    console.rule(f"{end.outcome} by {end.end_cause}, reward {end.reward}, mask {end.mask}", align="left")
+    for check_ in end.verdict.checks if end.verdict else ():
+        console.print(
+            f"{'passed' if check_.passed else 'FAILED'} {check_.name}{': ' if check_.detail else ''}{check_.detail}", markup=False
+        )
+    if end.detail:
+        console.print(end.detail, markup=False)
+
+
+def _action(step: StepRecord) -> str:
+    action = step.action
+    if action.type == "message":
+        return f"message: {action.text}"
+    if action.type == "malformed":
+        return f"malformed ({action.reason}): {_cut(action.raw or '')}"
+    calls = [(call.tool, call.args) for call in action.calls] if action.calls is not None else [(action.tool, action.args)]
+    return "\n".join(f"{tool} {_cut(args if isinstance(args, str) else json.dumps(args))}" for tool, args in calls) or "no call"
+
+
+def _cut(text: str) -> str:
+    printable = text.encode("utf-8", "backslashreplace").decode()
+    return printable if len(printable) <= SHOWN_CHARS else f"{printable[:SHOWN_CHARS]} [... {len(printable)} characters]"

@@ -1,0 +1,216 @@
+"""`wardian run`: play many episodes of a world and sum them up."""
+
+import json
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wardian.cli.console import errors_end_the_command, log_to, run_until_signal, stderr
+from wardian.cli.report import EpisodeProgress, print_summary
+from wardian.envs.definition import WorldDefinition
+from wardian.envs.registry import load_world, profile
+from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.ground import Ground, open_ground
+from wardian.rollouts.plan import Planned, new_run_id, plan
+from wardian.rollouts.policies.registry import load_policies
+from wardian.rollouts.recording import Setting, versions_of
+from wardian.rollouts.records import Json, RunRecord
+from wardian.rollouts.runner import ATTEMPTS, EpisodePool
+from wardian.rollouts.summary import summary
+from wardian.rollouts.trajectory import FILE, TrajectoryWriter
+from wardian.sandbox.cell import Tier
+from wardian.tools.faults import FaultProfile
+
+SUMMARY = "summary.json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command to `app`."""
+    app.command()(run)
+
+
+def run(
+    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
+    family: Annotated[str | None, typer.Option(help="Play this family only. Default: all, balanced.")] = None,
+    difficulty: Annotated[str | None, typer.Option(help="easy, medium or hard. Default: all, balanced.")] = None,
+    episodes: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many to play.")] = 10,
+    cells: Annotated[int, typer.Option(min=1, max=256, help="How many to play at once.")] = 4,
+    policy: Annotated[
+        str, typer.Option(help="expert, idle, careless, vandal or package.module:function; several, by commas, alternate.")
+    ] = "expert",
+    faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic or harsh.")] = "none",
+    malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
+    seed: Annotated[int, typer.Option(help="Tasks, episodes and scripted policies all follow from it.")] = 0,
+    tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
+    attempts: Annotated[int, typer.Option(min=1, max=10, help="Of one episode, where the infrastructure fails.")] = ATTEMPTS,
+    out: Annotated[Path | None, typer.Option(help="New or empty folder for trajectories and summary. Default: nothing is kept.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
+    progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
+) -> None:
+    """Play episodes of a world, in parallel, and sum them up. Exits with 1 when not one could be judged."""
+    parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
+    with errors_end_the_command():
+        order = _order(parameters, out)
+        log_to(order.progress.console)
+        order.signal = run_until_signal(order.play, order.interrupt)
+    if order.found is not None and as_json:
+        print(json.dumps(order.found))
+    elif order.found is not None:
+        print_summary(order.found)
+    raise typer.Exit(order.exit_code)
+
+
+@dataclass(slots=True)
+class Order:
+    """A run as it was asked for, checked; plays it once."""
+
+    name: str
+    world: WorldDefinition
+    episodes: list[Planned]
+    run: str
+    faults: FaultProfile
+    malformed: MalformedPolicy
+    tier: Tier | None
+    out: Path | None
+    parameters: Mapping[str, Json]
+    progress: EpisodeProgress
+    found: dict[str, Json] | None = None
+    """The summary; `None` when the run was interrupted before it began."""
+    pool: EpisodePool | None = None
+    signal: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+        if self.signal:
+            return 128 + self.signal
+        return 0 if self.found and self.found["success_rate"] is not None else 1
+
+    def interrupt(self) -> bool:
+        """Give up running episodes; gives whether `play` ends by itself then."""
+        if self.pool is None:
+            return False
+        self.progress.note("stopping: running episodes are given up, what is written stands")
+        self.pool.interrupt()
+        return True
+
+    async def play(self) -> None:
+        """Play all; sets `found`.
+
+        Raises:
+            SandboxError: the cells or the template cannot be had.
+            LogBroken, LogInUse: the trajectory cannot be written.
+        """
+        cells = min(self.parameters["cells"], len(self.episodes))
+        async with open_ground(self.world, cells=cells, tier=self.tier) as ground:
+            setting = self._setting(ground)
+            writer = TrajectoryWriter(self.out / FILE) if self.out else None
+            try:
+                if writer is not None:
+                    writer.write(self._header(setting))
+                self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self.progress.add)
+                await self._run(self.pool, ground, cells)
+            finally:
+                if writer is not None:
+                    writer.close()
+
+    async def _run(self, pool: EpisodePool, ground: Ground, workers: int) -> None:
+        began = time.perf_counter()
+        with self.progress:
+            await pool.run(self.episodes, workers=workers)
+        wall_s = time.perf_counter() - began
+        statistics = ground.cells.statistics() if ground.cells else None
+        asked = {name: self.parameters[name] for name in ("world", "policy", "faults", "malformed", "seed", "cells")}
+        self.found = {
+            **asked,
+            "planned": len(self.episodes),
+            **summary(pool.tally, statistics, tier=ground.tier.value if ground.tier else None, wall_s=wall_s),
+            "interrupted": pool.interrupted,
+            "out": str(self.out) if self.out else None,
+        }
+        if self.out:
+            (self.out / SUMMARY).write_text(json.dumps(self.found, indent=2) + "\n", "utf-8")
+
+    def _setting(self, ground: Ground) -> Setting:
+        versions = versions_of(self.world, ground.template.key, ground.image)
+        return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every)
+
+    def _header(self, setting: Setting) -> RunRecord:
+        return RunRecord(
+            record="run",
+            schema_version=1,
+            run=self.run,
+            world=self.name,
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            python=platform.python_version(),
+            parameters=dict(self.parameters),
+            versions=setting.versions,
+        )
+
+
+def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
+    """Check what was asked for, before anything is started.
+
+    Raises:
+        UsageProblem, TaskError: an option names something that there is not; the message says what there is.
+    """
+    name = asked["world"]
+    world = load_world(name)
+    run_id = new_run_id()
+    policies = load_policies(asked["policy"], world, name)
+    episodes = plan(
+        world,
+        policies,
+        run=run_id,
+        episodes=asked["episodes"],
+        seed=asked["seed"],
+        family=asked["family"],
+        difficulty=asked["difficulty"],
+    )
+    if out is not None:
+        _check_empty(out)
+    return Order(
+        name=name,
+        world=world,
+        episodes=episodes,
+        run=run_id,
+        faults=profile(asked["faults"]),
+        malformed=_malformed(asked["malformed"]),
+        tier=tier_of(asked["tier"]),
+        out=out,
+        parameters=asked,
+        progress=EpisodeProgress(stderr(), len(episodes), shown=asked["progress"]),
+    )
+
+
+def tier_of(name: str) -> Tier | None:
+    """The tier of that name; `None` for `auto`.
+
+    Raises:
+        UsageProblem: there is none.
+    """
+    known = [one.value for one in Tier]
+    if name not in (*known, "auto"):
+        raise UsageProblem(f"tier: no {name!r}; there are {', '.join(known)} and auto")
+    return None if name == "auto" else Tier(name)
+
+
+def _malformed(name: str) -> MalformedPolicy:
+    known = [one.value for one in MalformedPolicy]
+    if name not in known:
+        raise UsageProblem(f"malformed: no {name!r}; there are {', '.join(known)}")
+    return MalformedPolicy(name)
+
+
+def _check_empty(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise UsageProblem(f"out: {out} is a file; name a folder")
+    if out.is_dir() and any(out.iterdir()):
+        raise UsageProblem(f"out: {out} is not empty; name a new folder, or remove it first (rm -r {out})")
