@@ -121,6 +121,8 @@ class Place:
     """Bytes from the beginning of the file."""
     size: int
     """Bytes, without the end of line."""
+    ended: bool = True
+    """Whether an end of line follows; a crash can leave the last one without."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.number}"
@@ -222,7 +224,7 @@ class TrajectoryLog:
 
     def _take(self, place: Place, line: bytes) -> None:
         named = _EPISODE.match(line)
-        if named and line.endswith(b"}"):
+        if named and place.ended and line.endswith(b"}"):
             self.episodes.setdefault(json.loads(b'"' + named[1] + b'"'), []).append(place)
             return
         record, findings = check(place, line)
@@ -267,7 +269,7 @@ def lines_of(file: Path) -> Iterator[tuple[Place, bytes]]:
         for number, line in enumerate(lines, 1):
             body = line.rstrip(b"\n")
             if body:
-                yield Place(file, number, offset, len(body)), body
+                yield Place(file, number, offset, len(body), ended=line.endswith(b"\n")), body
             offset += len(line)
 
 
