@@ -1,0 +1,8 @@
+"""Tools of the support desk: what looks, what acts."""
+
+from wardian.envs.worlds.billing.tools.acting import ACTING
+from wardian.envs.worlds.billing.tools.reading import READING
+
+TOOLS = (*READING, *ACTING)
+
+__all__ = ["TOOLS"]

@@ -1,0 +1,229 @@
+"""Tools that change something. Each checks all that it must before it writes, and leaves a line in the audit log."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from wardian.envs.worlds.billing.schema import (
+    Audit,
+    Credit,
+    Customer,
+    Dispute,
+    Escalation,
+    Message,
+    Payment,
+    Plan,
+    Queue,
+    Refund,
+    Subscription,
+    Ticket,
+)
+from wardian.envs.worlds.billing.tools.reading import Id, get, refunded
+from wardian.tools.contract import Arguments, Json, Refusal, Status, Tool, ToolContext
+
+Cents = Annotated[int, Field(ge=1, le=10_000_000, description="Amount in cents.")]
+Text = Annotated[str, Field(min_length=1, max_length=4000)]
+Reason = Literal["double_charge", "wrong_plan", "after_cancellation", "proration", "goodwill"]
+Resolution = Literal["refunded", "declined_unfounded", "already_refunded", "other"]
+
+
+class IssueRefund(Arguments):
+    payment_id: Id
+    ticket_id: Id
+    amount_cents: Cents
+    reason: Reason
+
+
+class ApplyCredit(Arguments):
+    customer_id: Id
+    ticket_id: Id
+    amount_cents: Cents
+    reason: Text
+
+
+class OpenDispute(Arguments):
+    payment_id: Id
+    ticket_id: Id
+    reason: Text
+
+
+class CancelSubscription(Arguments):
+    subscription_id: Id
+    ticket_id: Id
+
+
+class ChangePlan(Arguments):
+    subscription_id: Id
+    ticket_id: Id
+    plan: Annotated[str, Field(description="Code of the new plan.")]
+
+
+class ReplyToTicket(Arguments):
+    ticket_id: Id
+    body: Text
+
+
+class ResolveTicket(Arguments):
+    ticket_id: Id
+    resolution: Resolution
+
+
+class EscalateTicket(Arguments):
+    ticket_id: Id
+    queue: str
+    note: Text
+
+
+def _audit(context: ToolContext, action: str, ticket_id: int, **detail: Json) -> None:
+    row = Audit(
+        id=context.new_id("audit_log"), at=context.now, agent_id=context.agent_id, action=action, ticket_id=ticket_id, detail=detail
+    )
+    context.db.add(row)
+    context.note(action, ticket_id=ticket_id, **detail)
+
+
+def _open_ticket(context: ToolContext, ticket_id: int) -> Ticket:
+    ticket: Ticket = get(context.db, Ticket, ticket_id)
+    if ticket.status != "open":
+        raise Refusal(Status.CONFLICT, f"ticket {ticket_id} is {ticket.status}, not open")
+    return ticket
+
+
+async def issue_refund(context: ToolContext, args: IssueRefund) -> Json:
+    ticket = _open_ticket(context, args.ticket_id)
+    payment: Payment = get(context.db, Payment, args.payment_id)
+    if payment.customer_id != ticket.customer_id:
+        raise Refusal(Status.CONFLICT, f"payment {payment.id} is not one of customer {ticket.customer_id}")
+    left = payment.amount_cents - refunded(context.db, payment.id)
+    if args.amount_cents > left:
+        raise Refusal(Status.CONFLICT, f"payment {payment.id} has {left} cents left to refund, {args.amount_cents} asked")
+    refund_id = context.new_id("refunds")
+    context.db.add(
+        Refund(
+            id=refund_id,
+            payment_id=payment.id,
+            ticket_id=ticket.id,
+            amount_cents=args.amount_cents,
+            reason=args.reason,
+            created_at=context.now,
+        )
+    )
+    _audit(context, "refund", ticket.id, payment_id=payment.id, amount_cents=args.amount_cents, reason=args.reason)
+    return {"refund_id": refund_id, "left_cents": left - args.amount_cents}
+
+
+async def apply_credit(context: ToolContext, args: ApplyCredit) -> Json:
+    ticket = _open_ticket(context, args.ticket_id)
+    get(context.db, Customer, args.customer_id)
+    if ticket.customer_id != args.customer_id:
+        raise Refusal(Status.CONFLICT, f"ticket {ticket.id} belongs to customer {ticket.customer_id}")
+    credit_id = context.new_id("credits")
+    credit = {"customer_id": args.customer_id, "ticket_id": ticket.id, "amount_cents": args.amount_cents, "reason": args.reason}
+    context.db.add(Credit(id=credit_id, created_at=context.now, **credit))
+    _audit(context, "credit", ticket.id, amount_cents=args.amount_cents)
+    return {"credit_id": credit_id}
+
+
+async def open_dispute(context: ToolContext, args: OpenDispute) -> Json:
+    ticket = _open_ticket(context, args.ticket_id)
+    payment: Payment = get(context.db, Payment, args.payment_id)
+    if payment.customer_id != ticket.customer_id:
+        raise Refusal(Status.CONFLICT, f"payment {payment.id} is not one of customer {ticket.customer_id}")
+    dispute_id = context.new_id("disputes")
+    context.db.add(Dispute(id=dispute_id, payment_id=payment.id, ticket_id=ticket.id, reason=args.reason, opened_at=context.now))
+    _audit(context, "dispute", ticket.id, payment_id=payment.id)
+    return {"dispute_id": dispute_id}
+
+
+def _subscription(context: ToolContext, ticket: Ticket, subscription_id: int) -> Subscription:
+    found: Subscription = get(context.db, Subscription, subscription_id)
+    if found.customer_id != ticket.customer_id:
+        raise Refusal(Status.CONFLICT, f"subscription {found.id} is not one of customer {ticket.customer_id}")
+    if found.status != "active":
+        raise Refusal(Status.CONFLICT, f"subscription {found.id} is {found.status}")
+    return found
+
+
+async def cancel_subscription(context: ToolContext, args: CancelSubscription) -> Json:
+    ticket = _open_ticket(context, args.ticket_id)
+    found = _subscription(context, ticket, args.subscription_id)
+    found.status, found.cancelled_at = "cancelled", context.now
+    _audit(context, "cancel", ticket.id, subscription_id=found.id)
+    return {"subscription_id": found.id, "status": found.status}
+
+
+async def change_plan(context: ToolContext, args: ChangePlan) -> Json:
+    ticket = _open_ticket(context, args.ticket_id)
+    found = _subscription(context, ticket, args.subscription_id)
+    plan = context.db.query(Plan).filter(Plan.code == args.plan).one_or_none()
+    if plan is None:
+        raise Refusal(Status.NOT_FOUND, f"there is no plan {args.plan!r}; list_plans shows them")
+    found.plan_id = plan.id
+    _audit(context, "change_plan", ticket.id, subscription_id=found.id, plan=plan.code)
+    return {"subscription_id": found.id, "plan": plan.code}
+
+
+async def reply_to_ticket(context: ToolContext, args: ReplyToTicket) -> Json:
+    ticket: Ticket = get(context.db, Ticket, args.ticket_id)
+    message_id = context.new_id("messages")
+    context.db.add(Message(id=message_id, ticket_id=ticket.id, author=context.agent_id, body=args.body, sent_at=context.now))
+    _audit(context, "reply", ticket.id)
+    return {"message_id": message_id}
+
+
+async def resolve_ticket(context: ToolContext, args: ResolveTicket) -> Json:
+    ticket = _open_ticket(context, args.ticket_id)
+    ticket.status, ticket.resolution, ticket.closed_at = "resolved", args.resolution, context.now
+    _audit(context, "resolve", ticket.id, resolution=args.resolution)
+    return {"ticket_id": ticket.id, "status": ticket.status}
+
+
+async def escalate_ticket(context: ToolContext, args: EscalateTicket) -> Json:
+    ticket = _open_ticket(context, args.ticket_id)
+    queue: Queue = get(context.db, Queue, args.queue)
+    ticket.status = "escalated"
+    escalation_id = context.new_id("escalations")
+    context.db.add(Escalation(id=escalation_id, ticket_id=ticket.id, queue_id=queue.id, note=args.note, created_at=context.now))
+    _audit(context, "escalate", ticket.id, queue=queue.id)
+    return {"escalation_id": escalation_id, "queue": queue.id}
+
+
+def _act(name: str, text: str, arguments: Any, handler: Any, scope: str) -> Tool[Any]:
+    errors = (Status.NOT_FOUND, Status.CONFLICT)
+    return Tool(name, text, arguments, handler, mutates=True, scopes=(scope,), errors=errors, idempotent=False)
+
+
+ACTING: tuple[Tool[Any], ...] = (
+    _act(
+        "issue_refund",
+        "Give money of a payment back to the ticket's customer. Each call is a refund of its own. Refused beyond what is left.",
+        IssueRefund,
+        issue_refund,
+        "refunds:write",
+    ),
+    _act("apply_credit", "Put a credit on the account of the ticket's customer.", ApplyCredit, apply_credit, "credits:write"),
+    _act("open_dispute", "Open a dispute with the payment gateway on a payment.", OpenDispute, open_dispute, "disputes:write"),
+    _act("cancel_subscription", "Cancel an active subscription now.", CancelSubscription, cancel_subscription, "subscriptions:write"),
+    _act("change_plan", "Move an active subscription to another plan from now on.", ChangePlan, change_plan, "subscriptions:write"),
+    _act(
+        "reply_to_ticket",
+        "Send a message to the customer of a ticket. Each call is a message of its own.",
+        ReplyToTicket,
+        reply_to_ticket,
+        "tickets:write",
+    ),
+    _act(
+        "resolve_ticket",
+        "Close an open ticket with a resolution code. Send the reply before.",
+        ResolveTicket,
+        resolve_ticket,
+        "tickets:write",
+    ),
+    _act(
+        "escalate_ticket",
+        "Hand an open ticket to a queue, with a note for those who take over.",
+        EscalateTicket,
+        escalate_ticket,
+        "tickets:write",
+    ),
+)
