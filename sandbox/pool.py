@@ -319,7 +319,7 @@ class CellPool:
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(SandboxError),
             stop=tenacity.stop_after_attempt(MAKE_ATTEMPTS),
-            wait=tenacity.wait_exponential_jitter(initial=BACK_OFF_S, max=5.0, jitter=BACK_OFF_S),
+            wait=tenacity.wait_exponential(multiplier=BACK_OFF_S, max=5.0) + tenacity.wait_random(0, BACK_OFF_S),
             sleep=anyio.sleep,
             reraise=True,
         )
