@@ -1,6 +1,7 @@
 """Commands about trajectories that run nothing: `schema`, `validate`, `show`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +55,7 @@ def show(
     episode: Annotated[str | None, typer.Argument(help="Id of an episode, the end of one, or its number. Default: list all.")] = None,
 ) -> None:
     """List the episodes of a trajectory, or print one in full."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     with errors_end_the_command():
         log = TrajectoryLog.open(where)
         if episode is None:
