@@ -5,13 +5,19 @@ from typing import TypeAlias
 
 import pytest
 
+from wardian.envs.action import call
+from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.playing import play_reference
+from wardian.envs.registry import cell_spec
 from wardian.envs.task import Task
 from wardian.envs.worlds.toy.schema import Member
 from wardian.sandbox.cell import Cell
 from wardian.sandbox.database.base import Template, WorldDatabase
 from wardian.sandbox.errors import LeakDetected
+from wardian.sandbox.files import FileEntry, FileLayer
+from wardian.sandbox.lease import Lease
+from wardian.sandbox.pool import CellPool
 from wardian.sandbox.world import World
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +39,19 @@ class DirtyTemplate(Template):
             with database.transaction() as session:
                 session.add(Member(id=99, name="left behind", suspended=False))
         return database
+
+
+class DirtyPool(CellPool):
+    """Hands its first cell out with a file of an earlier episode in it, after the cell was proven."""
+
+    dirty = True
+
+    async def acquire(self, uid: int | None = None) -> Lease:
+        lease = await super().acquire(uid)
+        if self.dirty:
+            self.dirty = False
+            await lease.cell.write_files(FileLayer({"/workspace/answers.txt": FileEntry(b"lent 102")}))
+        return lease
 
 
 class Forgetful(ToolEnvironment):
@@ -82,6 +101,15 @@ async def test_a_template_that_never_comes_clean_serves_nothing(make_env: MakeEn
         with pytest.raises(LeakDetected, match="database/members"):
             await env.reset(TASK)
         assert env.leaks_found == 3
+
+
+async def test_a_kept_file_is_caught_and_its_cell_is_replaced(make_env: MakeEnv, toy: WorldDefinition) -> None:
+    async with DirtyPool(cell_spec(toy), size=1) as cells, make_env(cells=cells) as env:
+        await env.reset(TASK)
+        assert "/workspace/answers.txt" in env.reset_info.leaks[0][0]
+        assert (env.leaks_found, cells.statistics().replaced) == (1, 1)
+        step = await env.step(call("read_file", path="answers.txt"))
+        assert step.observation.results[0]["status"] == "not_found"
 
 
 @pytest.mark.parametrize(("kind", "leaf"), [(KeepsPermissions, "memory"), (KeepsStreams, "streams"), (KeepsReplicas, "memory")])
