@@ -14,20 +14,27 @@ BLIND_TRIES = 3
 
 
 def careless(first: Observation) -> Solution:
-    """Refund what is asked without a look at the evidence, and repeat blindly whatever did not say `ok`."""
+    """Open one file of the evidence, refund what is asked whatever it says, and repeat blindly whatever did not say `ok`."""
     named = re.search(r"ticket (\d+)", first.rendered)
     ticket = int(named.group(1)) if named else 0
     messages = (yield from blindly("list_messages", ticket_id=ticket)) or []
+    yield from blindly("read_file", path=f"/workspace/tickets/{ticket}/gateway.csv")
     claim = " ".join(message["body"] for message in messages if message["author"] == AUTHOR)
-    invoice_id, asked = re.search(r"invoice (\d+)", claim), re.search(r"(\d+) cents", claim)
+    invoice_id, asked = re.search(r"[Ii]nvoice (\d+)", claim), re.search(r"(\d+) cents", claim)
     if invoice_id and asked:
         invoice = (yield from blindly("get_invoice", invoice_id=int(invoice_id.group(1)))) or {"payments": []}
         for payment in invoice["payments"][-1:]:
             refund: dict[str, Json] = {"payment_id": payment["payment_id"], "amount_cents": int(asked.group(1))}
-            yield from blindly("issue_refund", ticket_id=ticket, reason="double_charge" if "twice" in claim else "goodwill", **refund)
+            yield from blindly("issue_refund", ticket_id=ticket, reason=reason_of(claim), **refund)
     yield from blindly("reply_to_ticket", ticket_id=ticket, body="We have refunded what you asked for.")
     yield from blindly("resolve_ticket", ticket_id=ticket, resolution="refunded")
     yield Message("Done.")
+
+
+def reason_of(claim: str) -> str:
+    """The reason code that a claim sounds like."""
+    sounds = {"twice": "double_charge", "order form": "wrong_plan", "cancelled": "after_cancellation"}
+    return next((code for words, code in sounds.items() if words in claim), "proration")
 
 
 def blindly(tool: str, **args: Json) -> Step:

@@ -22,7 +22,7 @@ def solve(first: Observation) -> Step:
     ticket = int(found(r"ticket (\d+)", first.rendered))
     messages = yield from ask("list_messages", ticket_id=ticket)
     claim = " ".join(message["body"] for message in messages if message["author"] == AUTHOR)
-    invoice = yield from ask("get_invoice", invoice_id=int(found(r"invoice (\d+)", claim)))
+    invoice = yield from ask("get_invoice", invoice_id=int(found(r"[Ii]nvoice (\d+)", claim)))
     payment_id = sorted(invoice["payments"], key=lambda paid: paid["paid_at"])[-1]["payment_id"]
     reason, owed = yield from assess(ticket, claim, invoice)
     payment = yield from ask("get_payment", payment_id=payment_id)
