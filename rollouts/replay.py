@@ -22,7 +22,6 @@ from wardian.rollouts.recorded import Outcomes
 from wardian.rollouts.recording import AttemptRecorder, Setting, versions_of
 from wardian.rollouts.records import EpisodeStart, StepRecord
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
-from wardian.sandbox.pool import FIRST_UID
 from wardian.tools.faults import FaultProfile
 
 ATTEMPTS = 3
@@ -173,17 +172,17 @@ class Replay:
 def _queues(episodes: Sequence[AttemptLog], workers: int) -> Iterator[list[AttemptLog]]:
     """One list per worker; episodes of one uid go to one worker, so that their cell is free when they need it."""
     queues: list[list[AttemptLog]] = [[] for _ in range(workers)]
+    places = {uid: place for place, uid in enumerate(uids_of(episodes))}
     for number, attempt in enumerate(episodes):
         uid = attempt.start.receipt.agent_uid if attempt.start and attempt.start.receipt else None
-        queues[(number if uid is None else uid - FIRST_UID) % workers].append(attempt)
+        queues[(number if uid is None else places[uid]) % workers].append(attempt)
     return (queue for queue in queues if queue)
 
 
-def cells_of(episodes: Sequence[AttemptLog]) -> int:
-    """How many cells give each episode the uid that it had."""
+def uids_of(episodes: Sequence[AttemptLog]) -> tuple[int, ...]:
+    """The agents' uids that a log recorded, lowest first: one cell for each gives every episode the uid that it had."""
     receipts = [attempt.start.receipt for attempt in episodes if attempt.start]
-    uids = [receipt.agent_uid for receipt in receipts if receipt is not None and receipt.agent_uid is not None]
-    return max([uid - FIRST_UID + 1 for uid in uids if uid >= FIRST_UID], default=1)
+    return tuple(sorted({receipt.agent_uid for receipt in receipts if receipt is not None and receipt.agent_uid is not None}))
 
 
 @dataclass(slots=True)

@@ -61,7 +61,8 @@ for number in range(3):
         "printf '#!/bin/sh\\nexit 9\\n' > ~/.local/bin/ls; chmod +x ~/.local/bin/ls; echo '[alias]' > ~/.gitconfig; true"
     ),
     "loop": (
-        "echo tick > /workspace/ticks; (while :; do echo tick 1<> /workspace/ticks; sleep 0.05; done) </dev/null >/dev/null 2>&1 & disown -a"
+        "echo tick > /workspace/ticks; (while :; do echo tick 1<> /workspace/ticks; sleep 0.05; done) "
+        "</dev/null >/dev/null 2>&1 & disown -a"
     ),
     "image": (
         "{ mv /usr/bin /usr/nib; mv /etc/passwd /etc/passwd.old; rm -rf /usr/lib/python3 /bin/bash; "
