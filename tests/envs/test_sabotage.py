@@ -1,11 +1,11 @@
 """What an earlier episode could leave behind is caught at the reset, counted, and never served."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
-from wardian.envs.action import call
+from wardian.envs.action import Message, call
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.playing import play_reference
@@ -120,3 +120,15 @@ async def test_kept_state_of_ours_is_caught(make_env: MakeEnv, kind: type[Forget
         await env.reset(TASK)
         assert env.leaks_found == 1
         assert env.reset_info.leaks[0][0].startswith(f"{leaf}:")
+
+
+async def test_a_fingerprint_that_drifted_from_the_rows_fails_the_episode(make_env: MakeEnv) -> None:
+    async with make_env() as env:
+        await env.reset(TASK)
+        assert env._episode is not None
+        database: Any = env._episode.world.database
+        database._sums["loans"].total += 1
+        step = await env.step(Message("Done."))
+        assert (step.reward, step.info.end_cause) == (None, "state_mismatch")
+        assert step.failed is not None
+        assert "loans" in step.failed
