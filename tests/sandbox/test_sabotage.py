@@ -86,16 +86,14 @@ async def test_a_file_put_into_a_layer_is_caught(engine: Engine, image: str) -> 
         await assert_caught(pool, engine, lease.cell.id, "layers")
 
 
-@pytest.mark.parametrize("change", ["echo x > kept", "echo x >> given.txt", "rm given.txt", "chmod 600 given.txt"])
-async def test_a_change_deep_in_a_layer_is_what_the_deep_pass_finds(change: str, engine: Engine, image: str) -> None:
+async def test_a_change_deep_in_a_layer_is_what_the_deep_pass_finds(engine: Engine, image: str) -> None:
     """A reset looks at each layer's identity alone; what stands in it takes seconds to hash, and no agent can reach it."""
     cell = make_cell(CellSpec(image, layers=(GIVEN,)), engine, 20900)
     try:
         await cell.start()
         await cell.restore()
         before = await cell.deep_check()
-        assert await cell.deep_check() == before
-        await changed_by_root(engine, cell.id, f"cd /cell/layers/{GIVEN.key}/workspace && {change}")
+        await changed_by_root(engine, cell.id, f"cd /cell/layers/{GIVEN.key}/workspace && echo x >> given.txt")
         assert await cell.deep_check() != before
     finally:
         await cell.stop()
