@@ -455,6 +455,25 @@ def end_descendants(settings: Settings, deadline: float) -> bool:
     return True
 
 
+def execute(argv: list[str], environment: dict[str, str]) -> None:
+    """Become the program, looked up in the environment's PATH; never returns. (The library's own look-up imports a module.)
+
+    Raises:
+        OSError: no such program, or none that may be run.
+    """
+    program, denied = argv[0], False
+    if "/" in program:
+        os.execve(program, argv, environment)
+    for directory in environment.get("PATH", "").split(":"):
+        try:
+            os.execve(f"{directory or '.'}/{program}", argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError:
+            denied = True
+    raise OSError(errno.EACCES if denied else errno.ENOENT, f"{program}: {'permission denied' if denied else 'no such program'}")
+
+
 def start_command(settings: Settings, request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int]) -> int:
     """Fork the command. A failure to execute comes back over the `error` pipe as an errno and a step."""
     pid = os.fork()
@@ -479,10 +498,7 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         if script >= 0:
             os.dup2(script, 3)
             argv = ["/bin/bash", "/dev/fd/3"]
-        program = argv[0]
-        if "/" in program:
-            os.execve(program, argv, environment)
-        os.execvpe(program, argv, environment)
+        execute(argv, environment)
     except BaseException as error:  # the child must never return into the runner's code
         number = error.errno if isinstance(error, OSError) and error.errno else 0
         os.write(pipes["error"], f"{number} {step} {error}".encode("utf-8", "replace")[:2000])
