@@ -14,7 +14,7 @@ from wardian.envs.action import Step
 from wardian.envs.ending import EndCause, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.settings import MalformedPolicy, Settings
-from wardian.rollouts.actions import from_part
+from wardian.rollouts.actions import action_text, from_part
 from wardian.rollouts.compare import Difference, start_difference, step_difference
 from wardian.rollouts.errors import LogBroken, LogForeign
 from wardian.rollouts.ground import Ground
@@ -40,6 +40,7 @@ class Replayed:
     problem: str = ""
     """Why it could not be run again; empty when it was."""
     note: str = ""
+    """What helps to understand the difference."""
     inexact: int = 0
     """Steps whose recorded outcome was applied."""
 
@@ -50,7 +51,7 @@ class Replayed:
     def __str__(self) -> str:
         if self.problem:
             return f"episode {self.episode_id}: {self.problem}"
-        return f"episode {self.episode_id} step {self.step}: {self.difference}{f' ({self.note})' if self.note else ''}"
+        return f"episode {self.episode_id} step {self.step}: {self.difference}{f' [{self.note}]' if self.note else ''}"
 
 
 @dataclass(slots=True)
@@ -214,7 +215,8 @@ class _Comparison:
         difference = start_difference(start, found)
         if difference is not None:
             return Replayed(name, difference=difference)
-        return replace(await self._steps(recorder, to_step), note=self._note(found))
+        replayed = await self._steps(recorder, to_step)
+        return replace(replayed, note="; ".join(filter(None, (replayed.note, self._other_uid(found)))))
 
     async def _steps(self, recorder: AttemptRecorder, to_step: int | None) -> Replayed:
         name, inexact = self.attempt.episode_id, 0
@@ -226,7 +228,8 @@ class _Comparison:
             found = recorder.step(from_part(recorded.action), step, 0.0)
             difference = step_difference(recorded, found, files_inexact=inexact > 0)
             if difference is not None:
-                return Replayed(name, steps=done, step=recorded.step, difference=difference, inexact=inexact)
+                note = f"in {action_text(recorded.action)}{', after an inexact step' if inexact else ''}"
+                return Replayed(name, steps=done, step=recorded.step, difference=difference, note=note, inexact=inexact)
             if step.done and recorded is not self.attempt.steps[-1]:
                 break
         return Replayed(name, steps=len(self.attempt.steps[:to_step]), inexact=inexact)
@@ -238,7 +241,7 @@ class _Comparison:
             raise LogBroken(f"{recorded.episode_id} step {recorded.step}: {error}") from error
         return await self.env.step(action)
 
-    def _note(self, found: EpisodeStart) -> str:
+    def _other_uid(self, found: EpisodeStart) -> str:
         """What may explain a difference."""
         recorded, here = self.start.receipt, found.receipt
         if recorded and here and recorded.agent_uid != here.agent_uid:
