@@ -6,7 +6,6 @@ and its methods are not called concurrently except where said.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
