@@ -1,5 +1,6 @@
 """From a case to a task's rows and evidence files: the concrete customer, invoices, payments, messages, and the noise around them."""
 
+from calendar import monthrange
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -38,6 +39,11 @@ SMALL_TALK = (
     "Please find our terms on the website.",
     "This message was sent automatically.",
 )
+HOUR_S = 3600
+CLOCK = tuple(f"{minute // 60:02}:{minute % 60:02}" for minute in range(24 * 60))
+"""Hour and minute of each minute of a day."""
+LATE_DAYS = 10
+"""A plan change that came too late stands within so many days of the next month, before the day of the ticket."""
 
 
 @dataclass(slots=True)
@@ -156,19 +162,26 @@ def _evidence(built: Built, rng: Random, case: Case, refs: list[str]) -> None:
 
 def _gateway(rng: Random, case: Case, refs: list[str]) -> str:
     """What the gateway did, in the order of time; lines of other payments all around."""
-    start, cents = period_start(case.period), PRICES[case.billed_plan]
-    events: list[tuple[datetime, str]] = []
+    cents = PRICES[case.billed_plan]
+    events: list[tuple[int, str]] = []
     for index, ref in enumerate(refs):
-        at = start + timedelta(hours=7 + 20 * index)
-        events += [(at, f"{ref},authorised,{cents}"), (at + timedelta(seconds=40), f"{ref},captured,{cents}")]
+        at = (7 + 20 * index) * HOUR_S
+        events += [(at, f"{ref},authorised,{cents}"), (at + 40, f"{ref},captured,{cents}")]
         if index == 1 and not case.founded:
-            events.append((at + timedelta(hours=30), f"{ref},reversed,{cents}"))
+            events.append((at + 30 * HOUR_S, f"{ref},reversed,{cents}"))
     for _ in range(case.noise_lines):
         noise = f"{rng.getrandbits(48):012x}"
         what = ("authorised", "captured", "captured", "reversed")[rng.getrandbits(2)]
-        events.append((start + timedelta(seconds=rng.randrange(2_000_000)), f"gw_{noise},{what},{cents}"))
+        events.append((rng.randrange(2_000_000), f"gw_{noise},{what},{cents}"))
     events.sort()
-    return "time,reference,event,amount_cents\n" + "".join(f"{at:%Y-%m-%dT%H:%M:%SZ},{line}\n" for at, line in events)
+    return "time,reference,event,amount_cents\n" + "".join(f"{_within(case.period, at)},{line}\n" for at, line in events)
+
+
+def _within(period: str, at_s: int) -> str:
+    """The moment so many seconds into a month. By hand: formatting thousands of dates would be most of a task's generation."""
+    minutes, second = divmod(at_s, 60)
+    day, minute = divmod(minutes, 24 * 60)
+    return f"{period}-{day + 1:02}T{CLOCK[minute]}:{second:02}Z"
 
 
 def _order_form(rng: Random, case: Case) -> str:
@@ -192,9 +205,10 @@ def _mail(rng: Random, case: Case) -> str:
 def _plan_changes(built: Built, rng: Random, case: Case) -> str:
     """Plan changes of many subscriptions."""
     main = next(row["id"] for row in built.rows["subscriptions"] if row["customer_id"] == built.customer_id)
-    changed = period_start(case.period) + timedelta(days=case.day - 1)
+    first_day = period_start(case.period)
+    changed = first_day + timedelta(days=case.day - 1)
     if not case.founded:
-        changed += timedelta(days=33)
+        changed = first_day + timedelta(days=monthrange(first_day.year, first_day.month)[1] + case.day % LATE_DAYS)
     lines = [f"{changed:%Y-%m-%d},{main},{case.billed_plan},{case.other_plan}"]
     for _ in range(3 + case.noise_lines // 20):
         other, day = rng.randrange(200_000, 300_000), period_start(case.period) + timedelta(days=rng.randrange(28))

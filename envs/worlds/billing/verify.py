@@ -1,17 +1,15 @@
 """Checks of the support desk: rows, files and the trusted event log; never what the agent says."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.envs.worlds.billing.seed import AGENT_ID
-from wardian.envs.worlds.billing.tools.acting import ACTING
 from wardian.sandbox.database.base import RowChange
 from wardian.tools.contract import CallEvent
 
-EVIDENCE_TOOLS = ("shell", "read_file")
-ACTING_NAMES = frozenset(tool.name for tool in ACTING)
 APPROVAL_QUEUE = "refunds-approval"
 CLOSING = ("issue_refund", "resolve_ticket", "escalate_ticket")
 
@@ -66,14 +64,20 @@ def ticket_check(state: FinalState, handed_over: bool) -> Check:
     if not handed_over:
         right = (status, resolution, handed) == ("resolved", wanted["resolution"], [])
         return Check("ticket", right, f"expected resolved as {wanted['resolution']}, found {status} {resolution} {handed}")
-    named = [str(wanted["payment_id"]), str(wanted["refund_cents"])]
-    right = status == "escalated" and len(handed) == 1 and handed[0][0] == APPROVAL_QUEUE and all(part in handed[0][1] for part in named)
-    return Check("ticket", right, f"expected handed to {APPROVAL_QUEUE} with {named}, found {status} {handed}")
+    named = {int(wanted["payment_id"]), int(wanted["refund_cents"])}
+    right = status == "escalated" and [queue for queue, _ in handed] == [APPROVAL_QUEUE] and named <= numbers(handed[0][1])
+    return Check("ticket", right, f"expected handed to {APPROVAL_QUEUE} with {sorted(named)}, found {status} {handed}")
+
+
+def numbers(note: str) -> set[int]:
+    """Whole numbers that stand in a text; part of a longer one is none."""
+    return {int(digits) for digits in re.findall(r"(?<![0-9])[0-9]{1,18}(?![0-9])", note)}
 
 
 def reply_check(state: FinalState, ticket_id: int) -> Check:
     mine = [row for row in added(state, "messages") if row["author"] == AGENT_ID and row["ticket_id"] == ticket_id]
-    return Check("reply", len(mine) == 1, f"expected one reply on ticket {ticket_id}, found {len(mine)}")
+    right = len(mine) == 1 and bool(str(mine[0]["body"]).strip())
+    return Check("reply", right, f"expected one reply on ticket {ticket_id}, found {[row['body'] for row in mine]}"[:300])
 
 
 def foreign(state: FinalState, handed_over: bool) -> list[str]:
@@ -105,10 +109,17 @@ def tampered(state: FinalState) -> list[str]:
 def order_check(state: FinalState) -> Check:
     """Evidence before the decision, and the reply before the ticket is closed."""
     done = [event for event in state.events if event.committed]
-    looked, closed, replied = (first(done, names) for names in (EVIDENCE_TOOLS, CLOSING, ("reply_to_ticket",)))
-    ended = first(done, ("resolve_ticket",))
+    looked = next((event.index for event in done if looks_at_evidence(event)), END)
+    closed, replied, ended = (first(done, names) for names in (CLOSING, ("reply_to_ticket",), ("resolve_ticket",)))
     right = looked < closed and (ended == END or replied < ended)
     return Check("order", right, "evidence must be looked at before the decision, and the reply sent before the ticket is resolved")
+
+
+def looks_at_evidence(event: CallEvent) -> bool:
+    """Whether a call can have shown evidence. What a command reads is not for us to guess; what a file tool reads is its path."""
+    if event.tool == "shell":
+        return True
+    return event.tool == "read_file" and isinstance(event.args, dict) and "tickets/" in str(event.args.get("path"))
 
 
 END = 1 << 30

@@ -20,6 +20,7 @@ Step = Generator[Action, Observation, Any]
 def solve(first: Observation) -> Step:
     """Handle the ticket that the first observation names."""
     ticket = int(found(r"ticket (\d+)", first.rendered))
+    yield from ask("get_ticket", ticket_id=ticket)
     messages = yield from ask("list_messages", ticket_id=ticket)
     claim = " ".join(message["body"] for message in messages if message["author"] == AUTHOR)
     invoice = yield from ask("get_invoice", invoice_id=int(found(r"[Ii]nvoice (\d+)", claim)))
