@@ -32,10 +32,12 @@ def summary_of(stdout: str) -> dict[str, Any]:
     return found
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
+def wait_for(condition: Callable[[], bool], what: str, process: "subprocess.Popen[str] | None" = None) -> None:
+    """Poll until it is so; fail at the deadline, or when the process that is to make it so has ended."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {DEADLINE_S} s"
+        assert process is None or process.poll() is None, f"{what}: {process and process.communicate()}"
         time.sleep(0.02)
 
 
@@ -88,7 +90,7 @@ def test_a_replay_of_a_tampered_log_names_the_argument(wardian: Any, tmp_path: P
 def test_a_killed_run_leaves_readable_lines_and_no_container(tmp_path: Path) -> None:
     file = tmp_path / "out" / FILE
     with started("run", "toy", *ENDLESS, "--out", tmp_path / "out") as process:
-        wait_for(lambda: file.exists() and file.stat().st_size > 100_000, "lines")
+        wait_for(lambda: file.exists() and file.stat().st_size > 100_000, "lines", process)
         assert cells_of(process.pid)
         process.kill()
         process.wait(timeout=DEADLINE_S)
@@ -102,7 +104,7 @@ def test_a_killed_run_leaves_readable_lines_and_no_container(tmp_path: Path) -> 
 def test_an_interrupted_run_sums_up_what_was_played(tmp_path: Path, number: signal.Signals, code: int) -> None:
     file = tmp_path / "out" / FILE
     with started("run", "toy", *ENDLESS, "--out", tmp_path / "out", "--json") as process:
-        wait_for(lambda: file.exists() and file.stat().st_size > 100_000, "lines")
+        wait_for(lambda: file.exists() and file.stat().st_size > 100_000, "lines", process)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == code, stderr
@@ -115,7 +117,7 @@ def test_an_interrupted_run_sums_up_what_was_played(tmp_path: Path, number: sign
 
 def test_an_interrupt_while_cells_are_made_leaves_nothing() -> None:
     with started("run", "toy", *ENDLESS) as process:
-        wait_for(lambda: bool(cells_of(process.pid)), "a cell")
+        wait_for(lambda: bool(cells_of(process.pid)), "a cell", process)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=DEADLINE_S)
         assert process.returncode == 130
@@ -127,8 +129,8 @@ def test_two_runs_side_by_side_do_not_harm_each_other(tmp_path: Path) -> None:
         started("run", "toy", *ENDLESS, "--out", tmp_path / "killed", "--policy", "vandal") as victim,
         started("run", "toy", "--episodes", 30, "--cells", 2, "--out", tmp_path / "whole", "--json") as other,
     ):
-        wait_for(lambda: (tmp_path / "killed" / FILE).exists(), "a first run")
-        wait_for(lambda: (tmp_path / "whole" / FILE).exists(), "a second run")
+        wait_for(lambda: (tmp_path / "killed" / FILE).exists(), "a first run", victim)
+        wait_for(lambda: (tmp_path / "whole" / FILE).exists(), "a second run", other)
         victim.kill()
         stdout, stderr = other.communicate(timeout=60)
         assert other.returncode == 0, stderr
