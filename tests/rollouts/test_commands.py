@@ -1,6 +1,7 @@
 """The commands, as a user runs them: in processes of their own."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 import docker
 import pytest
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from wardian.cli import build_app
@@ -23,6 +25,7 @@ SUMMARY_FIELDS = {
     *("episodes", "succeeded", "success_rate", "by_family", "by_difficulty", "by_policy", "steps", "infra_failures", "masked"),
     *("masked_by_cause", "resets", "tool_outcomes", "wall_s", "truncated", "faults_injected", "verifier_failures", "interrupted"),
 }
+WARDIAN = (sys.executable, "-c", "from wardian.cli import main; main()")
 ENDLESS = ("--episodes", 100_000, "--cells", 2, "--no-progress")
 DEADLINE_S = 30
 
@@ -50,7 +53,7 @@ def cells_of(pid: int) -> list[str]:
 
 @contextmanager
 def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-c", "from wardian.cli import main; main()", *map(str, arguments)]
+    command = [*WARDIAN, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -65,6 +68,8 @@ def test_a_run_is_valid_and_replays_in_another_process(wardian: Any, tmp_path: P
     assert set(summary_of(ran.stdout)) >= SUMMARY_FIELDS
     assert summary_of(ran.stdout)["success_rate"] == 1.0
     assert wardian("validate", out).stdout.splitlines()[-1].startswith("valid: ")
+    schema = Draft202012Validator(json.loads(wardian("schema", "trajectory").stdout))
+    assert all(schema.is_valid(json.loads(line)) for line in (out / FILE).read_text().splitlines())
     replayed = wardian("replay", out, hash_seed="2")
     assert (replayed.returncode, replayed.stdout.splitlines()[-1]) == (0, "identical 6/6"), replayed.stdout
 
@@ -136,6 +141,46 @@ def test_two_runs_side_by_side_do_not_harm_each_other(tmp_path: Path) -> None:
         assert other.returncode == 0, stderr
     found = summary_of(stdout)
     assert (found["episodes"], found["success_rate"], found["infra_failures"], found["resets"]["leaks"]) == (30, 1.0, 0, 0)
+
+
+OWN = """
+from dataclasses import replace
+from wardian.envs.action import Message
+from wardian.envs.registry import load_world
+from wardian.rollouts.policies.base import Scripted
+from wardian.tools.packs.shell import SHELL
+
+def world():
+    return replace(load_world("toy"), name="mine", tools=(SHELL,), needs_cell=NEEDS)
+
+def policy(world):
+    def script(first, view):
+        yield Message("hello")
+    return Scripted("mine", "7", script)
+"""
+
+
+def run_own(folder: Path, *, needs_cell: bool, **environment: str) -> "subprocess.CompletedProcess[str]":
+    (folder / "own.py").write_text(OWN.replace("NEEDS", str(needs_cell)))
+    command = [*WARDIAN, "run", "own:world", "--policy", "own:policy", "--episodes", "2", "--out", "out", "--json"]
+    environment = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=DEADLINE_S, check=False)
+
+
+def test_a_world_and_a_policy_of_ones_own_are_found_in_the_working_directory(tmp_path: Path) -> None:
+    ran = run_own(tmp_path, needs_cell=True)
+    assert (ran.returncode, set(summary_of(ran.stdout)["by_policy"])) == (0, {"mine"}), ran.stderr
+
+
+def test_a_world_without_cells_needs_no_engine(tmp_path: Path) -> None:
+    ran = run_own(tmp_path, needs_cell=False, DOCKER_HOST="unix:///nowhere.sock")
+    assert (ran.returncode, summary_of(ran.stdout)["resets"]["verified"]) == (0, 2), ran.stderr
+
+
+def test_an_engine_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+    ran = run_own(tmp_path, needs_cell=True, DOCKER_HOST="unix:///nowhere.sock")
+    assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 1)
+    assert "make engine" in ran.stderr
 
 
 def test_show_lists_episodes_and_prints_one(wardian: Any, tmp_path: Path) -> None:

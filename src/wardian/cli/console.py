@@ -5,7 +5,9 @@ interrupted.
 """
 
 import logging
+import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -39,6 +41,12 @@ def errors_end_the_command() -> Iterator[None]:
 def _exit(error: Exception, code: int) -> typer.Exit:
     stderr().print(str(error), style="red", markup=False)
     return typer.Exit(code)
+
+
+def find_modules_here() -> None:
+    """Let `package.module:function` name modules of the working directory too. Last, so that a folder there hides nothing."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
 
 
 def log_to(console: Console) -> None:

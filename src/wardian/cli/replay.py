@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli.console import errors_end_the_command, log_to, run_until_signal, stderr
+from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress
 from wardian.cli.run import tier_of
 from wardian.envs.registry import load_world
@@ -39,6 +39,7 @@ def replay(
     """
     console = stderr()
     log_to(console)
+    find_modules_here()
     with errors_end_the_command():
         log = TrajectoryLog.open(where)
         chosen = select(log, episode)

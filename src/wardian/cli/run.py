@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli.console import errors_end_the_command, log_to, run_until_signal, stderr
+from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world, profile
@@ -56,6 +56,7 @@ def run(
 ) -> None:
     """Play episodes of a world, in parallel, and sum them up. Exits with 1 when not one could be judged."""
     parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
+    find_modules_here()
     with errors_end_the_command():
         order = _order(parameters, out)
         log_to(order.progress.console)
