@@ -49,7 +49,7 @@ def cell_config(
             "NanoCpus": round(limits.cpus * 1e9),
             "Ulimits": _ulimits(spec),
             "ShmSize": limits.shm_mib << 20,
-            "Tmpfs": {"/cell": f"exec,mode=755,size={_layers_bytes(spec)}"} if chamber else {},
+            "Tmpfs": {"/cell": f"exec,mode=755,size={_layers_bytes(spec)}"} if chamber else _fresh_places(spec),
             "LogConfig": {"Type": "none", "Config": {}},
             "AutoRemove": True,
             "Init": False,
@@ -81,9 +81,16 @@ def _layers_bytes(spec: CellSpec) -> int:
     return (4 << 20) + pages * 4096
 
 
+def _fresh_places(spec: CellSpec) -> dict[str, str]:
+    """Where the agent of a `fresh` cell may write. The engine's writable layer has no limit of its own on most storage drivers."""
+    size = f"size={spec.limits.disk_mib}m"
+    return {spec.workdir: f"exec,mode=755,{size}", "/tmp": f"exec,mode=1777,{size}", "/var/tmp": f"exec,mode=1777,{size}"}
+
+
 def _memory(spec: CellSpec, chamber: bool) -> dict[str, int]:
     limits = spec.limits
-    tmpfs_mib = limits.shm_mib + 1 + (limits.disk_mib if chamber else 0)  # 1: POSIX message queues
+    places = 1 if chamber else len(_fresh_places(spec))
+    tmpfs_mib = limits.shm_mib + 1 + limits.disk_mib * places  # 1: POSIX message queues
     total = ((limits.memory_mib + tmpfs_mib + HEADROOM_MIB) << 20) + (_layers_bytes(spec) if chamber else 0)
     return {"Memory": total, "MemorySwap": total}
 

@@ -620,6 +620,8 @@ def read_range(path: str, offset: int, limit: int) -> tuple[dict[str, Any], byte
 def make_parents(path: str) -> None:
     parent = os.path.dirname(path)
     if parent not in ("", "/") and not os.path.isdir(parent):
+        if os.path.lexists(parent):
+            raise OSError(errno.ENOTDIR, f"{os.strerror(errno.ENOTDIR)}: {parent}")
         make_parents(parent)
         os.mkdir(parent, 0o755)
 
@@ -1048,6 +1050,8 @@ class Init:
         leaves = measure_inside(self.settings)
         if chamber:
             leaves["upper"] = ",".join(sorted(os.listdir(self.upper)))
+        else:
+            leaves["files"] = short(repr(sorted(self.before.items())))
         answer(self.channel, 0, {"leaves": leaves})
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(-1)
@@ -1156,9 +1160,19 @@ class Supervisor:
                 os.mkdir(f"{CELL}/{name}", 0o755)
             self.masks = proc_masks()
             self.prepare_devices()
+        else:
+            self.close_other_places()
         self.add_layer("builtin", self.builtin_files())
         if self.settings.tier == "chamber":
             self.probe_redirect()
+
+    def close_other_places(self) -> None:
+        """Leave the agent no place to write in but the engine's size-limited mounts: the root's own layer has no limit."""
+        root = os.stat("/").st_dev
+        for place in writable_places(self.settings.uid):
+            found = os.lstat(place)
+            if found.st_dev == root:
+                os.chmod(place, stat.S_IMODE(found.st_mode) & ~0o002)
 
     def prepare_devices(self) -> None:
         """A small read-only /dev that each chamber binds whole: no mknod is allowed, so nodes come from the engine's."""
