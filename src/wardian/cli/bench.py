@@ -1,0 +1,101 @@
+"""`wardian bench`: measure resets and commands on this machine, beside the usual way, in one run."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wardian.cli.console import errors_end_the_command, log_to, run_until_signal, stderr
+from wardian.rollouts.bench.plot import plot
+from wardian.rollouts.bench.run import measure
+from wardian.rollouts.bench.samples import Numbers
+from wardian.rollouts.bench.scale import FULL, QUICK
+from wardian.rollouts.errors import UsageProblem
+
+RESULTS = "bench.json"
+WIDTH = 120
+MARKS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[yellow]not measured[/]"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command to `app`."""
+    app.command()(bench)
+
+
+def bench(
+    as_json: Annotated[bool, typer.Option("--json", help="All numbers as one line of JSON, the last of stdout.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A little of each, in half a minute; too few for a judgement.")] = False,
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the numbers (bench.json) and the plot (bench.png).")] = Path(
+        "bench"
+    ),
+) -> None:
+    """Measure verified resets, commands, tools, memory and growth beside a container per episode. Exits with 1 when anything leaked."""
+    console = stderr()
+    log_to(console)
+    found: Numbers = {}
+
+    async def work() -> None:
+        found.update(await measure(QUICK if quick else FULL, lambda line: console.print(line, style="dim", markup=False)))
+
+    with errors_end_the_command():
+        number = run_until_signal(work)
+    if not found:
+        raise typer.Exit(128 + number)
+    found["quick"] = quick
+    out.mkdir(parents=True, exist_ok=True)
+    (out / RESULTS).write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+    try:
+        console.print(f"plot: {plot(found, out)}", markup=False)
+    except UsageProblem as problem:
+        console.print(str(problem), markup=False)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        _print(found)
+    raise typer.Exit(1 if found["leaks"] else 0)
+
+
+def _print(found: Numbers) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    machine = found["machine"]
+    about = ("cores", "memory_gib", "kernel", "engine", "storage_driver", "cgroup", "runtime", "python", "load_at_start", "load_at_end")
+    console.print(", ".join(f"{name} {machine[name]}" for name in about), style="dim")
+    table = Table("target", "found", "wanted", "", title="Wardian bench", title_justify="left")
+    for row in found["targets"]:
+        table.add_row(row["what"], _number(row["found"], row["unit"]), f"{row['target']} {row['unit']}", MARKS[row["met"]])
+    console.print(table)
+    console.print(_details(found))
+    ratios = found["ratios"]
+    console.print(
+        f"a reset is {ratios['container_over_reset']}× faster than a container per episode "
+        f"({ratios['resets_over_containers_per_s']}× by rate), a command {ratios['docker_exec_over_exec']}× faster than docker exec"
+    )
+    console.print(f"{found['verified_resets']} verified resets, {found['leaks']} leaks, {found['wall_s']} s")
+
+
+def _details(found: Numbers) -> Table:
+    table = Table("measured", "p50 ms", "p95 ms", "per second", title="In the same run", title_justify="left")
+    lines: list[tuple[str, Numbers, float | None]] = [
+        ("verified reset, ordinary", found["reset"]["ordinary"], None),
+        ("verified reset, vandal", found["reset"]["vandal"], None),
+        ("container per episode", found["container"], found["container"]["at_once"]["per_s"]),
+        ("`true` in a chamber", found["exec"], None),
+        ("`docker exec true`", found["docker_exec"], None),
+        ("database tool, logged", found["tool_call"], None),
+        *((f"  {name}", row, None) for name, row in found["tool_call"]["by_tool"].items()),
+        ("episode start, cell ready, task's rows and files", found["tool_call"]["episode_start"], None),
+        *((f"verified resets, {cells} cells", {}, row["per_s"]) for cells, row in found["resets_at_once"].items()),
+        *((f"`true`, {cells} cells", {}, row["per_s"]) for cells, row in found["exec"]["at_once"].items()),
+        *((f"reset, {what}: {size}", row, None) for what, rows in found["growth"].items() for size, row in rows.items()),
+    ]
+    for what, row, per_s in lines:
+        table.add_row(what, _number(row.get("p50_ms")), _number(row.get("p95_ms")), _number(per_s))
+    return table
+
+
+def _number(value: float | None, unit: str = "") -> str:
+    return "" if value is None else f"{value:.4g} {unit}".rstrip()

@@ -1,0 +1,34 @@
+"""The benchmark itself: that it measures everything and that nothing leaks. Never how fast."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wardian.rollouts.bench.samples import quantile
+from wardian.rollouts.bench.targets import TARGETS
+
+SECTIONS = {
+    *("machine", "rounds", "wall_s", "quick", "leaks", "verified_resets", "cells_replaced", "reset", "resets_at_once", "container"),
+    *("exec", "docker_exec", "tool_call", "growth", "memory", "ratios", "targets"),
+}
+
+
+def test_a_quick_bench_measures_everything_and_nothing_leaks(wardian: Any, tmp_path: Path) -> None:
+    ran = wardian("bench", "--quick", "--json", "--out", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout.splitlines()[-1])
+    assert set(found) >= SECTIONS
+    assert found["leaks"] == 0
+    assert found["verified_resets"] > 0
+    assert [row["what"] for row in found["targets"]] == [target.what for target in TARGETS]
+    assert set(found["growth"]) == {"world", "files", "cells", "episodes"}
+    assert found["reset"]["vandal"]["n"] == found["reset"]["ordinary"]["n"] > 0
+    assert json.loads((tmp_path / "bench.json").read_text()) == found
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("values", "at", "expected"), [([], 0.5, None), ([3.0], 0.95, 3.0), ([4.0, 1.0, 3.0, 2.0], 0.5, 3.0)])
+def test_a_quantile_is_a_value_that_was_measured(values: list[float], at: float, expected: float | None) -> None:
+    assert quantile(values, at) == expected
