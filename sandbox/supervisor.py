@@ -267,12 +267,16 @@ class Settings:
         )
 
 
-def become_agent(settings: Settings) -> None:
-    """Give up everything: limits first, then user. The filter and the empty bounding set are inherited from init."""
+def limit(settings: Settings) -> None:
+    """Take on the agent's limits. They bind no trusted process: root is exempt from the one on processes."""
     for kind, wanted in settings.limits():
         hard = resource.getrlimit(kind)[1]
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(kind, (value, value))
+
+
+def become_agent(settings: Settings) -> None:
+    """Give up everything but the limits, which are taken on before. The filter and the empty bounding set come from init."""
     score = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=settings.proc)
     os.write(score, b"1000")
     os.close(score)
@@ -435,9 +439,6 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         return pid
     step = "start"
     try:
-        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         os.setsid()
         os.dup2(stdin, 0)
         os.dup2(pipes["out"], 1)
@@ -460,58 +461,100 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         os._exit(127)
 
 
-def run_command(
-    channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter
-) -> None:
-    """The whole life of one command, in a runner process; answers over the channel."""
-    check(libc.prctl(PR_SET_SUBREAPER, 1, 0, 0, 0), "subreaper")
-    signal.signal(signal.SIGUSR1, on_cancel)
+class Runner:
+    """A subreaper that runs one command after another for a chamber's init, which it tells whenever it is free.
+
+    It is kept for the next command because making one costs more than the command itself. Nothing of a command stays in it: all
+    that was born of one has ended, counted, before it answers.
+    """
+
+    def __init__(self, init: Init, control: socket.socket) -> None:
+        self.settings, self.memory, self.channel, self.control = init.settings, init.memory, init.channel, control
+
+    def serve(self) -> None:
+        """Run commands until init goes away."""
+        check(libc.prctl(PR_SET_SUBREAPER, 1, 0, 0, 0), "subreaper")
+        keep_capabilities(CAP_KILL, CAP_SETGID, CAP_SETUID)
+        limit(self.settings)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        while True:
+            request_id, kind, body, descriptors = receive(self.control)
+            if kind == 0:
+                return
+            try:
+                result, data = run_command(json.loads(body), descriptors, self.settings, self.memory)
+            except Exception as error:  # noqa: BLE001 - a runner must always answer
+                result, data = {"failed": f"{type(error).__name__}: {error}"}, b""
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            self.control.send(b"free")
+            answer(self.channel, request_id, result, data)
+
+
+def run_command(request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter) -> tuple[dict[str, Any], bytes]:
+    """The whole life of one command: its result, and its output bytes."""
     kills_before = memory.kills()
     stdin = descriptors[0] if request["stdin"] else os.open("/dev/null", os.O_RDONLY)
-    script = descriptors[-1] if request["script"] else -1
     out_read, out_write = os.pipe2(os.O_CLOEXEC)
     err_read, err_write = os.pipe2(os.O_CLOEXEC)
     error_read, low = os.pipe2(os.O_CLOEXEC)
     error_write = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)  # out of the way of the script's descriptor 3
     os.close(low)
-    started = time.monotonic()
-    outcome, code, number, left_behind = "exited", None, None, 0
     streams = [Capture(out_read, request["cap"]), Capture(err_read, request["cap"])]
-    error = b""
-    confirmed = True
+    pipes = {"out": out_write, "err": err_write, "error": error_write}
     try:
-        child = start_command(settings, request, stdin, script, {"out": out_write, "err": err_write, "error": error_write})
-        for descriptor in (out_write, err_write, error_write):
+        result = live(request, stdin, descriptors[-1] if request["script"] else -1, pipes, streams, error_read, settings)
+    finally:
+        for descriptor in (out_read, err_read, error_read, *(() if request["stdin"] else (stdin,))):
             os.close(descriptor)
+    code = result["exit_code"]
+    if memory.kills() > kills_before and (result["signal"] == signal.SIGKILL or code not in (0, None)):
+        result["outcome"] = "out_of_memory"
+    result["streams"] = [[len(stream.head), len(stream.tail), stream.total] for stream in streams]
+    return result, b"".join(bytes(stream.head) + bytes(stream.tail) for stream in streams)
+
+
+def live(
+    request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int], streams: list[Capture], error_read: int, settings: Settings
+) -> dict[str, Any]:
+    """Start a command, wait for its end or its limit, and end all that was born of it."""
+    started = time.monotonic()
+    error, status, timed_out, confirmed, left_behind = b"", None, True, True, 0
+    signal.signal(signal.SIGUSR1, on_cancel)
+    try:
+        try:
+            child = start_command(settings, request, stdin, script, pipes)
+        finally:
+            for descriptor in pipes.values():
+                os.close(descriptor)
         error = os.read(error_read, 4096)
         status, timed_out = wait_for(child, streams, started + request["timeout_s"])
-        elapsed_ms = (time.monotonic() - started) * 1e3
     except Cancelled:
-        status, timed_out, elapsed_ms = None, True, (time.monotonic() - started) * 1e3
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        pass
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    elapsed_ms = (time.monotonic() - started) * 1e3
     if timed_out:
-        outcome = "timed_out"
         confirmed = end_timed_out(settings, streams, request["grace_s"])
         elapsed_ms = (time.monotonic() - started) * 1e3
     elif not reap_children():
         left_behind = len(descendants(os.getpid()))
         confirmed = end_descendants(settings, time.monotonic() + 5)
     drain(streams)
-    if status is not None and not timed_out:
-        code, number = decode_status(status)
-        if number is not None:
-            outcome = "killed"
-    out_of_memory = memory.kills() > kills_before
-    if out_of_memory and (number == signal.SIGKILL or code not in (0, None)):
-        outcome = "out_of_memory"
+    outcome, code, number = "timed_out", None, None
     if error:
-        outcome, code, number = "could_not_start", None, None
-    result = {
+        outcome = "could_not_start"
+    elif status is not None and not timed_out:
+        code, number = decode_status(status)
+        outcome = "exited" if number is None else "killed"
+    return {
         "outcome": outcome, "exit_code": code, "signal": number, "elapsed_ms": elapsed_ms, "left_behind": left_behind,
         "detail": error.decode("utf-8", "replace"), "confirmed": confirmed,
-        "streams": [[len(stream.head), len(stream.tail), stream.total] for stream in streams],
     }  # fmt: skip
-    answer(channel, request_id, result, b"".join(bytes(stream.head) + bytes(stream.tail) for stream in streams))
 
 
 def decode_status(status: int) -> tuple[int | None, int | None]:
@@ -525,6 +568,14 @@ def decode_status(status: int) -> tuple[int | None, int | None]:
 def wait_for(child: int, streams: list[Capture], deadline: float) -> tuple[int | None, bool]:
     """Read output until the direct child ends or the deadline passes: (wait status, timed out)."""
     handle = os.pidfd_open(child)
+    try:
+        return watch(child, handle, streams, deadline)
+    finally:
+        os.close(handle)
+
+
+def watch(child: int, handle: int, streams: list[Capture], deadline: float) -> tuple[int | None, bool]:
+    """The loop of `wait_for`, over the child's pidfd and its streams."""
     poller = select.poll()
     poller.register(handle, select.POLLIN)
     by_descriptor = {stream.descriptor: stream for stream in streams}
@@ -681,6 +732,7 @@ def file_operation(request: dict[str, Any], descriptors: list[int]) -> tuple[dic
 def run_file_operation(
     channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings
 ) -> None:
+    limit(settings)
     become_agent(settings)
     try:
         if request["op"] == "write":
@@ -924,6 +976,7 @@ class AgentProbe:
         self.pid = os.fork()
         if self.pid == 0:
             try:
+                limit(settings)
                 become_agent(settings)
                 os.write(writer, self.describe(settings).encode())
             except BaseException as error:  # noqa: BLE001 - shows as a leaf that is not as expected
@@ -997,8 +1050,10 @@ class Init:
         self.redirect = supervisor.redirect
         self.masks = supervisor.masks
         self.channel = channel
-        self.runners: dict[int, int] = {}
-        """Request id to runner's pid."""
+        self.runners: dict[int, tuple[int, socket.socket | None]] = {}
+        """Request id to the process at work on it, and the control socket where that is a runner."""
+        self.free: list[tuple[int, socket.socket]] = []
+        """Runners that wait for a command, the last used one at the end."""
         self.upper = self.base = -1
         self.before: dict[str, tuple[Any, ...]] = {}
         self.places: list[str] = []
@@ -1058,40 +1113,66 @@ class Init:
         self.serve()
 
     def serve(self) -> None:
-        poller = select.poll()
-        poller.register(self.channel.fileno(), select.POLLIN)
+        """Pass requests on until killed. Idle runners are taken in before each request, so the same requests meet the same pids."""
         while True:
-            events = poller.poll(50 if self.runners else 1000)
+            busy = {control.fileno(): (request_id, pid, control) for request_id, (pid, control) in self.runners.items() if control}
+            poller = select.poll()
+            for descriptor in (self.channel.fileno(), *busy):
+                poller.register(descriptor, select.POLLIN)
+            ready = {descriptor for descriptor, _ in poller.poll(50 if self.runners else 1000)}
+            for descriptor, (request_id, pid, control) in busy.items():
+                if descriptor in ready and control.recv(16):
+                    del self.runners[request_id]
+                    self.free.append((pid, control))
             self.reap()
-            if not events:
-                continue
-            request_id, kind, body, descriptors = receive(self.channel)
-            if kind == 0:
-                os._exit(0)
-            request = json.loads(body)
+            if self.channel.fileno() in ready:
+                self.take_request()
+
+    def take_request(self) -> None:
+        request_id, kind, body, descriptors = receive(self.channel)
+        if kind == 0:
+            os._exit(0)
+        request = json.loads(body)
+        try:
             if request["op"] == "cancel":
                 self.cancel(request["target"])
-                continue
-            pid = self.fork(request_id, request, descriptors)
-            if pid:
-                self.runners[request_id] = pid
+            elif request["op"] == "exec":
+                self.give_to_runner(request_id, body, descriptors)
+            else:
+                pid = self.fork(request_id, request, descriptors)
+                if pid:
+                    self.runners[request_id] = (pid, None)
+        except OSError as error:  # out of processes or memory: an answer as well
+            answer(self.channel, request_id, {"failed": f"cannot fork in the chamber: {error.strerror}"})
+        finally:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def fork(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> int:
-        """Fork whoever answers this request; a failure to fork (out of processes or memory) is an answer as well."""
+    def give_to_runner(self, request_id: int, body: bytes, descriptors: list[int]) -> None:
+        pid, control = self.free.pop() if self.free else self.new_runner()
+        self.runners[request_id] = (pid, control)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        control.sendmsg([HEADER.pack(len(body), request_id, REQUEST) + body], rights)
+
+    def new_runner(self) -> tuple[int, socket.socket]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            return pid, ours
         try:
-            pid = os.fork()
-        except OSError as error:
-            answer(self.channel, request_id, {"failed": f"cannot fork in the chamber: {error.strerror}"})
-            return 0
+            ours.close()
+            Runner(self, theirs).serve()
+        finally:
+            os._exit(0)
+
+    def fork(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> int:
+        """Fork whoever answers this request."""
+        pid = os.fork()
         if pid:
             return pid
         try:
-            if request["op"] == "exec":
-                keep_capabilities(CAP_KILL, CAP_SETGID, CAP_SETUID)
-                run_command(self.channel, request_id, request, descriptors, self.settings, self.memory)
-            elif request["op"] == "changes":
+            if request["op"] == "changes":
                 self.answer_changes(request_id)
             else:
                 run_file_operation(self.channel, request_id, request, descriptors, self.settings)
@@ -1110,23 +1191,29 @@ class Init:
         answer(self.channel, request_id, {}, json.dumps(found).encode())
 
     def cancel(self, request_id: int) -> None:
-        pid = self.runners.get(request_id)
-        if pid is not None:
+        pid, control = self.runners.get(request_id, (0, None))
+        if control is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGUSR1)
 
     def reap(self) -> None:
-        """Collect ended runners and whatever else ended up with init."""
-        try:
+        """Collect ended children. A runner never ends by itself: one that did was killed, and its command cannot be accounted for."""
+        with contextlib.suppress(ChildProcessError):
             while True:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
-                for request_id, runner in list(self.runners.items()):
-                    if runner == pid:
+                for request_id, (worker, control) in list(self.runners.items()):
+                    if worker == pid:
                         del self.runners[request_id]
-        except ChildProcessError:
-            self.runners.clear()
+                        if control is not None or status:
+                            self.lost(request_id)
+
+    def lost(self, request_id: int) -> None:
+        """A trusted process was killed; only want of memory does that."""
+        kill_everything_of(self.settings)
+        cause = "out of memory" if self.memory.kills() else "unknown cause"
+        answer(self.channel, request_id, {"failed": f"a process of the chamber was killed: {cause}"})
 
 
 # --------------------------------------------------------------------------------------------------------- supervisor
