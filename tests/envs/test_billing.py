@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import anyio
@@ -50,9 +51,14 @@ def make_env(template: Template, cells: CellPool) -> MakeEnv:
     return make
 
 
+@cache
+def made(family: str, difficulty: Difficulty, seed: int) -> Task:
+    return WORLD.family(family).generate(difficulty, seed)
+
+
 def search(family: Family, difficulty: Difficulty, **wanted: object) -> Task:
     """The first task whose parameters are these."""
-    tasks = (family.generate(difficulty, seed) for seed in range(500))
+    tasks = (made(family.name, difficulty, seed) for seed in range(500))
     return next(task for task in tasks if wanted.items() <= task.parameters.items())
 
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import cache
+from typing import get_args
 
 import pytest
 
@@ -28,6 +30,12 @@ for family in load_world("billing").families:
 """
 every_family = pytest.mark.parametrize("family", WORLD.families, ids=lambda family: family.name)
 every_difficulty = pytest.mark.parametrize("difficulty", Difficulty)
+
+
+@cache
+def made(family: Family, difficulty: Difficulty, seed: int) -> Task:
+    """A task, made once for all tests that only look at it."""
+    return family.generate(difficulty, seed)
 
 
 def evidence(task: Task) -> dict[str, str]:
@@ -56,23 +64,21 @@ def test_tasks_do_not_depend_on_the_order_of_sets() -> None:
 
 @every_difficulty
 def test_every_claim_occurs_founded_and_unfounded(difficulty: Difficulty) -> None:
-    drawn = Counter(
-        (task.parameters["kind"], task.parameters["founded"]) for task in (DISPUTE.generate(difficulty, seed) for seed in SEEDS)
-    )
+    drawn = Counter((task.parameters["kind"], task.parameters["founded"]) for task in (made(DISPUTE, difficulty, seed) for seed in SEEDS))
     assert set(drawn) == {
         (kind, founded) for kind in ("double_charge", "wrong_plan", "after_cancellation", "proration") for founded in (True, False)
     }
 
 
 def test_earlier_refunds_stand_in_hard_tasks_alone() -> None:
-    prior = {level: [task for seed in SEEDS if "refunds" in (task := DISPUTE.generate(level, seed)).rows] for level in Difficulty}
+    prior = {level: [task for seed in SEEDS if "refunds" in (task := made(DISPUTE, level, seed)).rows] for level in Difficulty}
     assert {task.parameters["resolution"] for task in prior[Difficulty.HARD]} == {"refunded", "already_refunded"}
     assert not prior[Difficulty.EASY] + prior[Difficulty.MEDIUM]
 
 
 @every_difficulty
 def test_every_trap_occurs_and_a_second_refund_would_go_through(difficulty: Difficulty) -> None:
-    tasks = [RECOVERY.generate(difficulty, seed) for seed in SEEDS]
+    tasks = [made(RECOVERY, difficulty, seed) for seed in SEEDS]
     assert {task.parameters["trap"] for task in tasks} == set(TRAPS)
     for task in tasks:
         payment = next(row for row in task.rows["payments"] if row["id"] == task.parameters["payment_id"])
@@ -82,7 +88,7 @@ def test_every_trap_occurs_and_a_second_refund_would_go_through(difficulty: Diff
 @every_family
 def test_a_refund_is_due_exactly_when_the_ticket_ends_refunded(family: Family) -> None:
     for seed in SEEDS:
-        wanted = family.generate(Difficulty.HARD, seed).parameters
+        wanted = made(family, Difficulty.HARD, seed).parameters
         assert (wanted["resolution"] == "refunded") == (wanted["refund_cents"] > 0)
 
 
@@ -90,7 +96,7 @@ def test_a_refund_is_due_exactly_when_the_ticket_ends_refunded(family: Family) -
 @every_difficulty
 def test_evidence_is_of_the_past_and_in_order(family: Family, difficulty: Difficulty) -> None:
     for seed in SEEDS:
-        files = evidence(family.generate(difficulty, seed))
+        files = evidence(made(family, difficulty, seed))
         assert max(date for text in files.values() for date in re.findall(r"\d{4}-\d\d-\d\d", text)) < f"{NOW:%Y-%m-%d}"
         lines = files["gateway.csv"].splitlines()[1:]
         assert all(
@@ -102,7 +108,7 @@ def test_evidence_is_of_the_past_and_in_order(family: Family, difficulty: Diffic
 @every_difficulty
 def test_a_late_plan_change_is_of_the_month_after(difficulty: Difficulty) -> None:
     for seed in SEEDS:
-        task = DISPUTE.generate(difficulty, seed)
+        task = made(DISPUTE, difficulty, seed)
         if task.parameters["kind"] == "proration":
             invoice = next(row for row in task.rows["invoices"] if row["id"] == task.parameters["invoice_id"])
             date = re.findall(rf"(\S+),{invoice['subscription_id']},", evidence(task)["plan_changes.csv"])[0]
@@ -128,7 +134,7 @@ def test_a_hard_task_is_made_in_milliseconds(family: Family) -> None:
 
 def test_the_policy_names_only_what_exists() -> None:
     tools = {tool.name for tool in WORLD.tools}
-    codes = {*Reason.__args__, *Resolution.__args__}
+    codes = {*get_args(Reason), *get_args(Resolution)}
     files = {"gateway.csv", "order_form.txt", "mail.txt", "plan_changes.csv"}
     others = {"agent-7", "/workspace/tickets/<ticket id>/", "grep", "awk", "refunds:write", "refunds-approval"}
     named = set(re.findall(r"`([^`]+)`", WORLD.policy))
