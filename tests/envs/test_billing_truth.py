@@ -1,0 +1,94 @@
+"""The truth of a billing task is what its rows and files say, read as the policy says and counted by arithmetic of its own."""
+
+from calendar import monthrange
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+import pytest
+
+from wardian.envs.family import Family
+from wardian.envs.registry import load_world
+from wardian.envs.task import Difficulty, Task
+from wardian.envs.worlds.billing.seed import PRICES
+
+FAMILIES = load_world("billing").families
+SEEDS = range(60)
+every_case = pytest.mark.parametrize(
+    ("family", "difficulty"), [(family, difficulty) for family in FAMILIES for difficulty in Difficulty], ids=lambda case: str(case)
+)
+
+
+def lines(task: Task, name: str) -> list[str]:
+    """Lines of an evidence file."""
+    return task.files.entries[f"/workspace/tickets/{task.parameters['ticket_id']}/{name}"].data.decode().splitlines()
+
+
+def row(task: Task, table: str) -> dict[str, Any]:
+    """The one in question."""
+    key = task.parameters[f"{table[:-1]}_id"]
+    return next(dict(found) for found in task.rows[table] if found["id"] == key)
+
+
+def double_charge(task: Task) -> int:
+    mine = {found["gateway_ref"] for found in task.rows["payments"] if found["invoice_id"] == task.parameters["invoice_id"]}
+    events = [(reference, event) for _, reference, event, _ in (line.split(",") for line in lines(task, "gateway.csv")[1:])]
+    assert len(mine) == sum(reference in mine and event == "captured" for reference, event in events) == 2
+    gone = any(reference in mine and event == "reversed" for reference, event in events)
+    return 0 if gone else int(row(task, "payments")["amount_cents"])
+
+
+def wrong_plan(task: Task) -> int:
+    (ordered,) = [line for line in lines(task, "order_form.txt") if line.startswith("Plan ordered:") and "VOID" not in line]
+    return int(row(task, "invoices")["total_cents"]) - PRICES[ordered.split()[-1]]
+
+
+def after_cancellation(task: Task) -> int:
+    (confirmed,) = [line.split()[-1] for line in lines(task, "mail.txt") if line.startswith("Cancellation confirmed:")]
+    return int(row(task, "payments")["amount_cents"]) if confirmed < f"{row(task, 'invoices')['period']}-01" else 0
+
+
+def proration(task: Task) -> int:
+    invoice = row(task, "invoices")
+    (change,) = [line for line in lines(task, "plan_changes.csv") if f",{invoice['subscription_id']}," in line]
+    date, _, before, after = change.split(",")
+    if date[:7] != invoice["period"]:
+        return 0
+    days, old_days = monthrange(int(date[:4]), int(date[5:7]))[1], int(date[8:]) - 1
+    right = Fraction(PRICES[before] * old_days + PRICES[after] * (days - old_days), days)
+    return int(invoice["total_cents"]) - floor(right + Fraction(1, 2))
+
+
+OWED = {"double_charge": double_charge, "wrong_plan": wrong_plan, "after_cancellation": after_cancellation, "proration": proration}
+
+
+@every_case
+def test_the_truth_is_what_rows_and_files_say(family: Family, difficulty: Difficulty) -> None:
+    for task in (family.generate(difficulty, seed) for seed in SEEDS):
+        wanted = task.parameters
+        refunds = [found for found in task.rows.get("refunds", ()) if found["payment_id"] == wanted["payment_id"]]
+        prior, owed = sum(int(str(found["amount_cents"])) for found in refunds), OWED[wanted["kind"]](task)
+        expected = "declined_unfounded" if owed == 0 else "refunded" if owed > prior else "already_refunded"
+        assert (wanted["refund_cents"], wanted["resolution"]) == (max(0, owed - prior), expected), task.id
+
+
+@every_case
+def test_the_payment_in_question_is_the_later_one_of_the_customers_invoice(family: Family, difficulty: Difficulty) -> None:
+    for task in (family.generate(difficulty, seed) for seed in SEEDS):
+        of_invoice = [found for found in task.rows["payments"] if found["invoice_id"] == task.parameters["invoice_id"]]
+        assert max(of_invoice, key=lambda found: str(found["paid_at"]))["id"] == task.parameters["payment_id"]
+        assert {found["customer_id"] for found in of_invoice} == {task.parameters["customer_id"]} == {row(task, "tickets")["customer_id"]}
+
+
+@every_case
+def test_files_differ_between_seeds(family: Family, difficulty: Difficulty) -> None:
+    keys = {family.generate(difficulty, seed).files.key for seed in SEEDS}
+    assert len(keys) == len(SEEDS)
+
+
+@pytest.mark.parametrize("difficulty", [Difficulty.MEDIUM, Difficulty.HARD])
+def test_look_alikes_have_nearly_the_same_name_and_another_address(difficulty: Difficulty) -> None:
+    for task in (FAMILIES[0].generate(difficulty, seed) for seed in SEEDS):
+        people = task.rows["customers"]
+        assert len({str(found["name"])[:4] for found in people}) == 1
+        assert len({found["email"] for found in people}) == len(people)
