@@ -8,7 +8,7 @@ report (or the commit) drops all that came after. So no kind of rollback needs t
 from collections.abc import Sequence
 
 from wardian.sandbox.database.base import RowChange, Scalar
-from wardian.sandbox.database.rows import INTERNAL, MODULUS, Stored, TableShape, leaf
+from wardian.sandbox.database.rows import MODULUS, Stored, TableShape, fingerprint_of
 from wardian.sandbox.fingerprint import Fingerprint
 
 _Row = Sequence[Stored]
@@ -66,7 +66,7 @@ class Journal:
         sign = 1 if is_added else -1
         self._counts[table] += sign
         self._totals[table] = (self._totals[table] + sign * shape.digest(row)) % MODULUS
-        if shape.name.startswith(INTERNAL):
+        if shape.internal:
             return
         key = table, shape.key_of(row)
         for window in (self._since_start, self._since_taken):
@@ -79,8 +79,7 @@ class Journal:
     def fingerprint(self) -> Fingerprint:
         """The committed state: one leaf per table."""
         if self._fingerprint is None:
-            leaves = zip(self._shapes, self._counts, self._totals, strict=True)
-            self._fingerprint = Fingerprint({shape.name: leaf(count, total) for shape, count, total in leaves})
+            self._fingerprint = fingerprint_of(self._shapes, zip(self._counts, self._totals, strict=True))
         return self._fingerprint
 
     def since_start(self) -> tuple[RowChange, ...]:

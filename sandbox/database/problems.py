@@ -4,6 +4,9 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
+_REFUSALS = ("not authorized", "prohibited", "may not be modified", "within a transaction", "readonly database")
+"""How SQLite words what a role may not do."""
+
 
 def problem_of(error: BaseException) -> DatabaseProblem | None:
     """The problem that `error` stands for; `None` when it is none: the author's own fault, or an end from outside."""
@@ -17,7 +20,7 @@ def problem_of(error: BaseException) -> DatabaseProblem | None:
     if isinstance(error, IntegrityError):
         is_value = "cannot store" in str(cause) or "datatype mismatch" in str(cause)
         return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE if is_value else DatabaseProblemKind.CONSTRAINT, str(cause))
-    if "not authorized" in str(cause) or "prohibited" in str(cause):
+    if any(words in str(cause) for words in _REFUSALS):
         return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, str(cause))
     if not isinstance(error, DBAPIError) and isinstance(cause, TypeError | ValueError | LookupError):
         return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, str(cause))

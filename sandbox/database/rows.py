@@ -16,6 +16,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from wardian.sandbox.database.base import Scalar
 from wardian.sandbox.errors import TemplateBroken
+from wardian.sandbox.fingerprint import Fingerprint
 
 Stored: TypeAlias = bool | int | float | str | bytes | None
 """What an engine's driver gives for a cell."""
@@ -53,6 +54,11 @@ class TableShape:
     forms: tuple[tuple[int, Callable[[Stored], Stored]], ...] = ()
     """Positions whose stored value is not always the canonical one, with what makes it so."""
 
+    @property
+    def internal(self) -> bool:
+        """Whether it is ours and no table of the world."""
+        return self.name.startswith(INTERNAL)
+
     def canonical(self, row: Sequence[Stored]) -> Sequence[Stored]:
         """The row's values in their canonical form."""
         if not self.forms:
@@ -82,9 +88,10 @@ def scalar(value: Stored) -> Scalar:
     return "\\x" + value.hex() if isinstance(value, bytes) else value
 
 
-def leaf(count: int, total: int) -> str:
-    """A table's leaf in a fingerprint."""
-    return f"{count} rows {total:032x}"
+def fingerprint_of(shapes: Iterable[TableShape], sums: Iterable[tuple[int, int]]) -> Fingerprint:
+    """One leaf per table, from its number of rows and sum of hashes; `(ids)` for the ids that were given out."""
+    leaves = zip(shapes, sums, strict=True)
+    return Fingerprint({"(ids)" if shape.internal else shape.name: f"{count} rows {total:032x}" for shape, (count, total) in leaves})
 
 
 def summed(shape: TableShape, rows: Iterable[Sequence[Stored]]) -> tuple[int, int]:

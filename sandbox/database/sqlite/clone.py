@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, RowChange, Rows, Scalar, WorldDatabase
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.problems import problem_of
-from wardian.sandbox.database.rows import TableShape, leaf, summed
+from wardian.sandbox.database.rows import TableShape, fingerprint_of, summed
 from wardian.sandbox.database.sqlite.connection import mark_of, open_clone, quoted, rows_of
 from wardian.sandbox.database.sqlite.dialect import SharedEngine
 from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment
@@ -185,4 +185,4 @@ class SqliteDatabase(WorldDatabase):
 
 def recomputed(connection: sqlite3.Connection, shapes: tuple[TableShape, ...]) -> Fingerprint:
     """The fingerprint of all rows of a connection that may read what is ours."""
-    return Fingerprint({shape.name: leaf(*summed(shape, rows_of(connection, shape))) for shape in shapes})
+    return fingerprint_of(shapes, (summed(shape, rows_of(connection, shape)) for shape in shapes))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.rows import Stored, TableShape
 from wardian.sandbox.database.sqlite.functions import DateFunctions
-from wardian.sandbox.database.sqlite.roles import SCHEMA_VIEW, Role
+from wardian.sandbox.database.sqlite.roles import SCHEMA_TABLE, Role
 
 SEQUENCES = TableShape("wardian_sequences", ("name", "last"), (0,))
 """The last id given out, by table. It is state that later ids depend on, so it has a leaf in the fingerprint."""
@@ -52,17 +52,14 @@ def quoted(name: str) -> str:
 
 
 def install_capture(connection: sqlite3.Connection, shapes: Sequence[TableShape]) -> None:
-    """Add the mark, the sequences, the schema view, and three triggers per table. `shapes` must end with `SEQUENCES`."""
+    """Add the mark, the sequences, the copy of the schema, and three triggers per table. `shapes` must end with `SEQUENCES`."""
+    connection.execute(f"CREATE TABLE {SCHEMA_TABLE} AS SELECT type, name, tbl_name, sql FROM sqlite_schema")
     connection.execute("CREATE TABLE wardian_mark (n INTEGER NOT NULL) STRICT")
     connection.execute("INSERT INTO wardian_mark VALUES (0)")
     connection.execute("CREATE TABLE wardian_sequences (name TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID")
     for shape in shapes[:-1]:
         if len(shape.key) == 1:
             connection.execute("INSERT INTO wardian_sequences VALUES (?, ?)", (shape.name, _highest(connection, shape)))
-    connection.execute(
-        f"CREATE VIEW {SCHEMA_VIEW} AS SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema"
-        " WHERE substr(name, 1, 8) <> 'wardian_' AND substr(tbl_name, 1, 8) <> 'wardian_'"
-    )
     for number, shape in enumerate(shapes):
         for trigger in _triggers(number, shape):
             connection.execute(trigger)

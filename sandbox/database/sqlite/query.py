@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from wardian.sandbox.database.base import QueryLimits, Rows, Scalar
 from wardian.sandbox.database.rows import Stored
 from wardian.sandbox.database.sqlite.functions import NO_NOW, DateFunctions
-from wardian.sandbox.database.sqlite.roles import Role
+from wardian.sandbox.database.sqlite.roles import TABLE_FUNCTIONS, Role
 from wardian.sandbox.database.sqlite.statements import prepared
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind, LeakDetected
 
@@ -58,6 +58,7 @@ class AgentQueries:
         self._connection = connection
         self._role = Role(tables, writes=False)
         self._dates = dates
+        self._connected: set[str] = set()
 
     def run(self, sql: str, parameters: Mapping[str, Scalar] | None, limits: QueryLimits, after: Role) -> Rows:
         """Run one statement; `after` is the role to go back to.
@@ -71,6 +72,7 @@ class AgentQueries:
         watch = _Watch(limits)
         self._role.denied, self._dates.refused = "", False
         try:
+            self._connect_table_functions(text)
             with self._as_agent(limits, watch, after):
                 return _fetch(self._connection, text, parameters or {}, limits)
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeEncodeError) as error:
@@ -78,6 +80,15 @@ class AgentQueries:
         finally:
             if self._connection.in_transaction or self._connection.total_changes != before:
                 raise LeakDetected("world database", (f"a statement that may only read has written: {sql[:200]!r}",))
+
+    def _connect_table_functions(self, text: str) -> None:
+        """On first use SQLite declares a table for such a function, which the authorizer would take for writing."""
+        lowered = text.lower()
+        for name in TABLE_FUNCTIONS - self._connected:
+            if name in lowered:
+                self._connection.set_authorizer(None)
+                self._connection.execute(f"SELECT * FROM {name} LIMIT 0").close()
+                self._connected.add(name)
 
     @contextmanager
     def _as_agent(self, limits: QueryLimits, watch: _Watch, after: Role) -> Iterator[None]:

@@ -9,10 +9,10 @@ from collections.abc import Collection
 
 from wardian.sandbox.database.rows import INTERNAL
 
-SCHEMA_VIEW = "wardian_schema"
-"""The view that stands for `sqlite_schema`: without what is ours."""
+SCHEMA_TABLE = "wardian_schema"
+"""The table that stands for `sqlite_schema`: a copy without what is ours."""
 _PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "index_list", "index_info", "index_xinfo"})
-_TABLE_FUNCTIONS = frozenset({"json_each", "json_tree", *(f"pragma_{name}" for name in _PRAGMAS)})
+TABLE_FUNCTIONS = frozenset({"json_each", "json_tree", *(f"pragma_{name}" for name in _PRAGMAS)})
 _FUNCTION_NAMES = """
     abs avg char coalesce concat concat_ws count format glob group_concat hex ifnull iif instr length like likelihood likely
     lower ltrim max min nullif octet_length printf quote replace round rtrim sign soundex string_agg substr substring sum total
@@ -26,6 +26,7 @@ _FUNCTION_NAMES = """
 """
 FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 """Functions whose result depends on their arguments alone. The date functions refuse `now`: see `functions`."""
+_HIDDEN = (INTERNAL, "sqlite_", "pragma_", "dbstat", "fts", "rtree", "bytecode", "tables_used")
 _WRITES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 _ALWAYS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE})
 
@@ -35,7 +36,7 @@ class Role:
 
     def __init__(self, tables: Collection[str], *, writes: bool) -> None:
         self._tables = frozenset(tables)
-        self._readable = self._tables | _TABLE_FUNCTIONS | {SCHEMA_VIEW}
+        self._readable = self._tables | TABLE_FUNCTIONS | {SCHEMA_TABLE}
         self._writes = writes
         self.internal = False
         """True while the code of this package runs a statement of its own."""
@@ -53,7 +54,7 @@ class Role:
         if action in _ALWAYS or self.internal:
             return True
         if action == sqlite3.SQLITE_READ:
-            return first in self._readable or (source.startswith(INTERNAL) and (self._writes or source == SCHEMA_VIEW))
+            return self._may_read(first, second, source)
         if action == sqlite3.SQLITE_FUNCTION:
             return second.lower() in FUNCTIONS or (self._writes and source.startswith(INTERNAL))
         if action in _WRITES:
@@ -61,6 +62,12 @@ class Role:
         if action == sqlite3.SQLITE_PRAGMA:
             return first.lower() in _PRAGMAS
         return action == sqlite3.SQLITE_SAVEPOINT and self._writes
+
+    def _may_read(self, table: str, column: str, source: str) -> bool:
+        if table in self._readable or (self._writes and source.startswith(INTERNAL)):
+            return True
+        # Without a column, SQLite asks about the name in the FROM clause, which may be that of a subquery: `count(*)` of one.
+        return not column and not table.lower().startswith(_HIDDEN)
 
 
 def _describe(action: int, first: str, second: str) -> str:

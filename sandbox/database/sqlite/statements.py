@@ -1,13 +1,14 @@
 """An agent's statement, looked at token by token before SQLite sees it.
 
 Three things that SQLite cannot be told in Python 3.11 are done here: one statement only; a double-quoted name is a name and never
-falls back to a string (it becomes a back-quoted one, which never does); and the schema table is read through the view that hides
-what is ours.
+falls back to a string (it becomes a back-quoted one, which never does); and the schema table is read from a copy without what
+is ours.
 """
 
 import re
 
-from wardian.sandbox.database.sqlite.roles import SCHEMA_VIEW
+from wardian.sandbox.database.sqlite.growth import MAX_GROWTH, growth
+from wardian.sandbox.database.sqlite.roles import SCHEMA_TABLE
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
 MAX_SQL_BYTES = 64 * 1024
@@ -17,7 +18,7 @@ _TOKEN = re.compile(
     | (?P<text> '(?:[^']|'')*+(?:'|\Z) )
     | (?P<name> "(?:[^"]|"")*+" | `(?:[^`]|``)*+` | \[[^\]]*+\] | [A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*+ )
     | (?P<end> ; )
-    | (?P<other> [0-9.][A-Za-z0-9_$.]*+ | [?:@$\#][A-Za-z0-9_$\x80-\U0010ffff]*+ | . )
+    | (?P<other> (?:[0-9]|\.[0-9])[A-Za-z0-9_$.]*+ | [?:@$\#][A-Za-z0-9_$\x80-\U0010ffff]*+ | . )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -33,6 +34,7 @@ def prepared(sql: str) -> str:
     """
     _check_form(sql)
     parts: list[str] = []
+    tokens: list[str] = []
     first = ""
     ended = False
     for token in _TOKEN.finditer(sql):
@@ -48,9 +50,13 @@ def prepared(sql: str) -> str:
         if not first:
             first = text.lower()
             _check_first(first)
-        parts.append(_name(text) if kind == "name" else text)
+        bare = _unquoted(text) if kind in ("name", "text") else text
+        tokens.append(bare.lower() or "_")
+        parts.append(_name(text, bare) if kind == "name" else text)
     if not first:
         raise DatabaseProblem(DatabaseProblemKind.SYNTAX, "there is no statement")
+    if growth(tokens) > MAX_GROWTH:
+        raise DatabaseProblem(DatabaseProblemKind.TOO_SLOW, "the statement is nested too deeply; use fewer subqueries or columns")
     return "".join(parts)
 
 
@@ -77,12 +83,13 @@ _WRITING_WORDS = (
 _WRITING = frozenset(_WRITING_WORDS.split())
 
 
-def _name(text: str) -> str:
-    bare = text
-    if text[0] in '"`':
-        bare = text[1:-1].replace(text[0] * 2, text[0])
-    elif text[0] == "[":
-        bare = text[1:-1]
+def _unquoted(text: str) -> str:
+    if text[0] == "[":
+        return text[1:-1]
+    return text[1:-1].replace(text[0] * 2, text[0]) if text[0] in "\"`'" else text
+
+
+def _name(text: str, bare: str) -> str:
     if bare.lower() in _SCHEMA_TABLES:
-        return SCHEMA_VIEW
+        return SCHEMA_TABLE
     return "`" + bare.replace("`", "``") + "`" if text[0] == '"' else text

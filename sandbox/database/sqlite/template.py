@@ -15,13 +15,13 @@ from pathlib import Path
 
 from wardian.sandbox.database.base import Template, TemplateSource
 from wardian.sandbox.database.keys import template_key
-from wardian.sandbox.database.rows import leaf, shapes_of
+from wardian.sandbox.database.rows import fingerprint_of, shapes_of
 from wardian.sandbox.database.sqlite.building import Built, build_image, image_of_file, schema_text
 from wardian.sandbox.database.sqlite.clone import Sealed, SqliteDatabase
 from wardian.sandbox.database.sqlite.connection import SEQUENCES
 from wardian.sandbox.database.sqlite.dialect import SharedEngine
 from wardian.sandbox.errors import TemplateBroken
-from wardian.sandbox.fingerprint import Fingerprint, digest
+from wardian.sandbox.fingerprint import digest
 
 
 def default_directory() -> Path:
@@ -36,8 +36,7 @@ class SqliteTemplate(Template):
     def __init__(self, key: str, built: Built, engine: SharedEngine) -> None:
         self.key = key
         self.size_bytes = len(built.image)
-        leaves = zip(built.shapes, built.counts, built.totals, strict=True)
-        self.fingerprint = Fingerprint({shape.name: leaf(count, total) for shape, count, total in leaves})
+        self.fingerprint = fingerprint_of(built.shapes, zip(built.counts, built.totals, strict=True))
         self._sealed = Sealed(key, built.image, built.shapes, built.tables, built.counts, built.totals, engine)
 
     @classmethod
@@ -90,7 +89,7 @@ class _Place:
             image = self._image.read_bytes()
             sums = {name: (count, int(total, 16)) for name, (count, total) in mark["tables"].items()}
             expected = mark["digest"]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._broken(f"it cannot be read: {error}") from error
