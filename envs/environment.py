@@ -226,7 +226,7 @@ class ToolEnvironment:
         if missing:
             raise TaskError(f"tools: {task.id} wants {', '.join(missing)}; the world has {', '.join(known)}")
         tools = [known[name] for name in task.tools] if task.tools else list(known.values())
-        return Toolbox(tools, FaultPlan(self._faults, task.revocable_scopes), scopes_of=self.world.scopes_of)
+        return Toolbox(tools, FaultPlan(self._faults, task.revocable_scopes, due=task.due_faults), scopes_of=self.world.scopes_of)
 
     def _first(self, task: Task, seed: int, lease: Lease | None, leaks: list[LeakDetected], started: float) -> Observation:
         episode = self._running()

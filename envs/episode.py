@@ -23,6 +23,7 @@ from wardian.sandbox.files import FileChange
 from wardian.sandbox.world import World
 from wardian.tools.contract import CallEvent, Status, ToolCall
 from wardian.tools.events import EventLog
+from wardian.tools.loading import MAX_CHARS
 from wardian.tools.toolbox import UNKNOWN, Toolbox
 
 INVALID = frozenset({Status.MALFORMED_CALL, Status.UNKNOWN_TOOL, Status.INVALID_ARGUMENTS})
@@ -105,7 +106,7 @@ class Episode:
             step=self.step,
             at_ms=self.world.clock.now_ms,
             tool="",
-            args=action.raw,
+            args=action.raw[:MAX_CHARS],
             status=Status.MALFORMED_CALL,
             committed=False,
             fault=None,

@@ -27,6 +27,14 @@ Result: TypeAlias = Mapping[str, Json]
 _CONTROL = re.compile(r"<(?=[|/A-Za-z_\uff5c])|\[(?=/?[A-Z_]{2,}\])|[\ud800-\udfff]")
 
 
+_KNOWN = re.compile(
+    r"<[|\uff5c]|</?(?:s|bos|eos|pad|unk|mask|think|tool_?calls?|tool_response|tools|function|start_of_turn|end_of_turn)\b[^<>]*>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|IMG)\]|<<SYS>>",
+    re.IGNORECASE,
+)
+"""Control tokens of chat templates in use. Results are encoded by the wider pattern above, which needs no list."""
+
+
 def estimate(text: str) -> int:
     """Estimate the number of tokens: a quarter of the UTF-8 bytes, rounded up. Not any model's own count."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
@@ -43,8 +51,8 @@ def encode(value: Json) -> str:
 
 
 def has_control_token(text: str) -> bool:
-    """Whether `text` holds something that a chat template could take for a token of its own."""
-    return bool(_CONTROL.search(text))
+    """Whether `text` holds a control token of a chat template in use."""
+    return bool(_KNOWN.search(text))
 
 
 def first_observation(instruction: str, policy: str, now: datetime, tokenizer: Tokenizer = estimate) -> Observation:

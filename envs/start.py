@@ -44,11 +44,12 @@ async def place_files(world: World, task: Task) -> None:
         LeakDetected: the cell holds a change that is not of this task.
     """
     assert world.cell is not None, "a world without a cell has no place for files"
-    if task.files.entries:
-        try:
-            await world.cell.write_files(task.files)
-        except FileProblem as error:
-            raise TaskError(f"files: those of {task.id} cannot be written: {error}") from error
+    if not task.files.entries:
+        return  # the cell's receipt proves that nothing is written yet
+    try:
+        await world.cell.write_files(task.files)
+    except FileProblem as error:
+        raise TaskError(f"files: those of {task.id} cannot be written: {error}") from error
     found = (await world.refresh_files()).changes
     # A folder above a task's file is new or touched; every other path must be as it was.
     foreign = {

@@ -10,6 +10,7 @@ from wardian.envs.errors import TaskError
 from wardian.sandbox.files import FileLayer
 from wardian.sandbox.fingerprint import digest
 from wardian.tools.contract import Json
+from wardian.tools.faults import DueFault
 
 
 class Difficulty(StrEnum):
@@ -78,6 +79,8 @@ class Task:
     budgets: Budgets = field(default_factory=Budgets)
     revocable_scopes: tuple[str, ...] = ()
     """Scopes that a fault may revoke midway in this task."""
+    due_faults: tuple[DueFault, ...] = ()
+    """Faults that this task is about: certain under any profile that has faults."""
     split: str = "train"
 
     @property

@@ -70,3 +70,17 @@ def from_part(part: ActionPart) -> Action:
             return Malformed(raw, reason)
     needed = {"tool_call": "tool, args", "tool_calls": "calls", "message": "text", "malformed": "raw, reason"}[part.type]
     raise ValueError(f"action: one of type {part.type} needs {needed}")
+
+
+def action_text(part: ActionPart, limit: int = 200) -> str:
+    """The action in one line for people, cut after `limit` characters."""
+    match part.type:
+        case "message":
+            text = f"message {part.text!r}"
+        case "malformed":
+            text = f"malformed output {part.raw!r}"
+        case _:
+            calls = part.calls if part.calls is not None else [CallPart(tool=part.tool or "", args=part.args or {})]
+            text = "; ".join(f"{call.tool} {call.args if isinstance(call.args, str) else json.dumps(call.args)}" for call in calls)
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= limit else f"{text[:limit]}..."

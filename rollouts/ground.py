@@ -1,6 +1,6 @@
 """What many episodes of one world stand on: a sealed template and a pool of cells, made once and shared."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -48,10 +48,10 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(world: WorldDefinition, *, cells: int, tier: Tier | None = None) -> AsyncIterator[Ground]:
+async def open_ground(world: WorldDefinition, *, cells: int, tier: Tier | None = None, uids: Sequence[int] = ()) -> AsyncIterator[Ground]:
     """Make the template, and `cells` cells of `tier` (`None`: the best that works here). All is gone when the block ends.
 
-    What dead runs left in the engine is removed first.
+    What dead runs left in the engine is removed first. `uids` are preferred for the agents of the cells.
 
     Raises:
         SandboxError: the engine, a cell or the template cannot be had.
@@ -63,7 +63,7 @@ async def open_ground(world: WorldDefinition, *, cells: int, tier: Tier | None =
             engine = await Engine.open()
             stack.callback(engine.close)
             await reap(engine)
-            pool = await stack.enter_async_context(CellPool(await _spec(world, engine, tier), cells, engine=engine))
+            pool = await stack.enter_async_context(CellPool(await _spec(world, engine, tier), cells, engine=engine, uids=uids))
         yield Ground(world, template, pool)
 
 

@@ -54,7 +54,7 @@ def plan(
         rng = stream(seed, f"episode/{index}")
         task_id = _fresh(TaskId(*pairs[at], 0), rng.randrange(TASK_SEEDS), used)
         # Shifted by one each round, so that no policy always gets the same families.
-        policy = policies[(index + round_) % len(policies)]
+        policy = policies[(at + round_) % len(policies)]
         planned.append(Planned(f"{run}-{index:05d}", task_id, rng.getrandbits(32), policy, rng.getrandbits(32)))
     return planned
 

@@ -14,7 +14,7 @@ from wardian.envs.action import Step
 from wardian.envs.ending import EndCause, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.settings import MalformedPolicy, Settings
-from wardian.rollouts.actions import from_part
+from wardian.rollouts.actions import action_text, from_part
 from wardian.rollouts.compare import Difference, start_difference, step_difference
 from wardian.rollouts.errors import LogBroken, LogForeign
 from wardian.rollouts.ground import Ground
@@ -22,7 +22,6 @@ from wardian.rollouts.recorded import Outcomes
 from wardian.rollouts.recording import AttemptRecorder, Setting, versions_of
 from wardian.rollouts.records import EpisodeStart, StepRecord
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
-from wardian.sandbox.pool import FIRST_UID
 from wardian.tools.faults import FaultProfile
 
 ATTEMPTS = 3
@@ -41,6 +40,7 @@ class Replayed:
     problem: str = ""
     """Why it could not be run again; empty when it was."""
     note: str = ""
+    """What helps to understand the difference."""
     inexact: int = 0
     """Steps whose recorded outcome was applied."""
 
@@ -51,7 +51,7 @@ class Replayed:
     def __str__(self) -> str:
         if self.problem:
             return f"episode {self.episode_id}: {self.problem}"
-        return f"episode {self.episode_id} step {self.step}: {self.difference}{f' ({self.note})' if self.note else ''}"
+        return f"episode {self.episode_id} step {self.step}: {self.difference}{f' [{self.note}]' if self.note else ''}"
 
 
 @dataclass(slots=True)
@@ -173,17 +173,17 @@ class Replay:
 def _queues(episodes: Sequence[AttemptLog], workers: int) -> Iterator[list[AttemptLog]]:
     """One list per worker; episodes of one uid go to one worker, so that their cell is free when they need it."""
     queues: list[list[AttemptLog]] = [[] for _ in range(workers)]
+    places = {uid: place for place, uid in enumerate(uids_of(episodes))}
     for number, attempt in enumerate(episodes):
         uid = attempt.start.receipt.agent_uid if attempt.start and attempt.start.receipt else None
-        queues[(number if uid is None else uid - FIRST_UID) % workers].append(attempt)
+        queues[(number if uid is None else places[uid]) % workers].append(attempt)
     return (queue for queue in queues if queue)
 
 
-def cells_of(episodes: Sequence[AttemptLog]) -> int:
-    """How many cells give each episode the uid that it had."""
+def uids_of(episodes: Sequence[AttemptLog]) -> tuple[int, ...]:
+    """The agents' uids that a log recorded, lowest first: one cell for each gives every episode the uid that it had."""
     receipts = [attempt.start.receipt for attempt in episodes if attempt.start]
-    uids = [receipt.agent_uid for receipt in receipts if receipt is not None and receipt.agent_uid is not None]
-    return max([uid - FIRST_UID + 1 for uid in uids if uid >= FIRST_UID], default=1)
+    return tuple(sorted({receipt.agent_uid for receipt in receipts if receipt is not None and receipt.agent_uid is not None}))
 
 
 @dataclass(slots=True)
@@ -215,7 +215,8 @@ class _Comparison:
         difference = start_difference(start, found)
         if difference is not None:
             return Replayed(name, difference=difference)
-        return replace(await self._steps(recorder, to_step), note=self._note(found))
+        replayed = await self._steps(recorder, to_step)
+        return replace(replayed, note="; ".join(filter(None, (replayed.note, self._other_uid(found)))))
 
     async def _steps(self, recorder: AttemptRecorder, to_step: int | None) -> Replayed:
         name, inexact = self.attempt.episode_id, 0
@@ -227,7 +228,8 @@ class _Comparison:
             found = recorder.step(from_part(recorded.action), step, 0.0)
             difference = step_difference(recorded, found, files_inexact=inexact > 0)
             if difference is not None:
-                return Replayed(name, steps=done, step=recorded.step, difference=difference, inexact=inexact)
+                note = f"in {action_text(recorded.action)}{', after an inexact step' if inexact else ''}"
+                return Replayed(name, steps=done, step=recorded.step, difference=difference, note=note, inexact=inexact)
             if step.done and recorded is not self.attempt.steps[-1]:
                 break
         return Replayed(name, steps=len(self.attempt.steps[:to_step]), inexact=inexact)
@@ -239,7 +241,7 @@ class _Comparison:
             raise LogBroken(f"{recorded.episode_id} step {recorded.step}: {error}") from error
         return await self.env.step(action)
 
-    def _note(self, found: EpisodeStart) -> str:
+    def _other_uid(self, found: EpisodeStart) -> str:
         """What may explain a difference."""
         recorded, here = self.start.receipt, found.receipt
         if recorded and here and recorded.agent_uid != here.agent_uid:

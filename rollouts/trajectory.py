@@ -7,6 +7,7 @@ on a new line, and a reader skips what is torn and says so.
 Lines are ASCII: lone surrogates and control characters are escapes, integers have any size.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -83,19 +84,28 @@ class TrajectoryWriter:
 
     async def sync(self) -> None:
         """Bring all that was written onto the disk."""
-        await anyio.to_thread.run_sync(os.fsync, self._file.fileno())
+        await anyio.to_thread.run_sync(self._sync)
 
     def close(self) -> None:
         """Sync and close. Idempotent."""
         if not self._file.closed:
-            os.fsync(self._file.fileno())
-            self._file.close()
+            try:
+                self._sync()
+            finally:
+                self._file.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a pipe or device, which has nothing to sync
+                raise
 
     def _is_torn(self) -> bool:
         size = self._file.seek(0, os.SEEK_END)

@@ -6,7 +6,6 @@ and its methods are not called concurrently except where said.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -139,8 +138,11 @@ class ResetReceipt:
     """How many times this cell was restored; 1 is the first."""
     fingerprint: Fingerprint
     ended_ms: float
+    """Ending what was there."""
     made_ms: float
+    """Making the new start state; what the chamber itself measures of it is part of this."""
     verified_ms: float
+    """The supervisor's own measurements, and the comparison. Time in queues of the host is in none of the three."""
 
     @property
     def total_ms(self) -> float:

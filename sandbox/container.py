@@ -6,11 +6,12 @@ import secrets
 import anyio
 
 from wardian.sandbox.cell import CellSpec, Tier
-from wardian.sandbox.engine import Engine, cell_config
+from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellUnavailable, DeathCause, EngineUnavailable
 from wardian.sandbox.files import FileLayer
 from wardian.sandbox.frames import READY, Connection, ConnectionLost
 from wardian.sandbox.labels import labels_for
+from wardian.sandbox.options import cell_config
 
 
 class Container:

@@ -5,7 +5,6 @@ that an abandoned thread ends by itself. Only `create` is ever repeated, and onl
 name is random and chosen first, so that one which was made after all is adopted and never made twice.
 """
 
-import json
 import os
 import secrets
 import socket
@@ -21,7 +20,6 @@ from docker.errors import APIError, DockerException, NotFound
 from requests.exceptions import ConnectionError as RequestsConnectionError
 from requests.exceptions import RequestException, Timeout
 
-from wardian.sandbox.cell import CellSpec, Tier
 from wardian.sandbox.errors import EngineUnavailable
 from wardian.sandbox.labels import run_id
 from wardian.sandbox.timeouts import Timeouts
@@ -32,11 +30,6 @@ CREATES_AT_ONCE = 4
 CALLS_AT_ONCE = 32
 CREATE_ATTEMPTS = 2
 REMOVE_ATTEMPTS = 3
-HEADROOM_MIB = 64
-"""For the supervisor and its children, above what the agent's processes and every tmpfs may hold."""
-SUPERVISOR_PROCESSES = 32
-CHAMBER_CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_CHROOT")
-CAPABILITIES = ("SETUID", "SETGID", "SETPCAP", "KILL", "CHOWN", "FOWNER", "DAC_OVERRIDE")
 ADVICE = "start one with `make engine`, or set DOCKER_HOST to one that this user may use"
 
 
@@ -283,85 +276,3 @@ def _await_removed(api: APIClient, container_id: str) -> None:
         api.wait(container_id, condition="removed")
     except NotFound:
         return
-
-
-def cell_config(
-    spec: CellSpec, *, uid: int, tier: Tier, labels: Mapping[str, str], environment: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """The engine's options for one cell. Nothing of the host is mounted, nothing is unconfined, no network is there.
-
-    Memory covers what the agent may use, every tmpfs full to the brim, and the supervisor: whoever runs out, it is the agent.
-    In the `chamber` tier the root is read-only and every write goes to a tmpfs under /cell; in the `fresh` tier the root is the
-    engine's writable layer, and the supervisor holds neither SYS_ADMIN nor NET_ADMIN.
-    """
-    chamber, limits = tier is Tier.CHAMBER, spec.limits
-    return {
-        "Image": spec.image,
-        "Cmd": [_supervisor_settings(spec, uid, tier)],
-        "Env": [f"{name}={value}" for name, value in sorted((environment or {}).items())],
-        "Labels": dict(labels),
-        "Hostname": spec.hostname,
-        "NetworkDisabled": True,
-        "OpenStdin": True,
-        "StdinOnce": True,
-        "AttachStdin": True,
-        "AttachStdout": True,
-        "AttachStderr": True,
-        "Tty": False,
-        "StopTimeout": 1,
-        "HostConfig": {
-            "NetworkMode": "none",
-            "IpcMode": "private",
-            "SecurityOpt": ["no-new-privileges"],
-            "ReadonlyRootfs": chamber,
-            "CapDrop": ["ALL"],
-            "CapAdd": [*(CHAMBER_CAPABILITIES if chamber else ()), *CAPABILITIES],
-            "PidsLimit": limits.processes + SUPERVISOR_PROCESSES,
-            **_memory(spec, chamber),
-            "NanoCpus": round(limits.cpus * 1e9),
-            "Ulimits": _ulimits(spec),
-            "ShmSize": limits.shm_mib << 20,
-            "Tmpfs": {"/cell": f"exec,mode=755,size={_layers_bytes(spec)}"} if chamber else {},
-            "LogConfig": {"Type": "none", "Config": {}},
-            "AutoRemove": True,
-            "Init": False,
-            **({"Runtime": spec.runtime} if spec.runtime else {}),
-        },
-    }
-
-
-def _supervisor_settings(spec: CellSpec, uid: int, tier: Tier) -> str:
-    limits = spec.limits
-    return json.dumps(
-        {
-            "tier": tier.value,
-            "uid": uid,
-            "hostname": spec.hostname,
-            "workdir": spec.workdir,
-            "disk_mib": limits.disk_mib,
-            "shm_mib": limits.shm_mib,
-            "processes": limits.processes,
-            "open_files": limits.open_files,
-            "file_size_mib": limits.file_size_mib,
-        }
-    )
-
-
-def _layers_bytes(spec: CellSpec) -> int:
-    """Room for every layer on a tmpfs: whole pages, as many again for names and directories, and some to start with."""
-    pages = sum(len(entry.data) // 4096 + 3 for layer in spec.layers for entry in layer.entries.values())
-    return (4 << 20) + pages * 4096
-
-
-def _memory(spec: CellSpec, chamber: bool) -> dict[str, int]:
-    limits = spec.limits
-    tmpfs_mib = limits.shm_mib + 1 + (limits.disk_mib if chamber else 0)  # 1: POSIX message queues
-    total = ((limits.memory_mib + tmpfs_mib + HEADROOM_MIB) << 20) + (_layers_bytes(spec) if chamber else 0)
-    return {"Memory": total, "MemorySwap": total}
-
-
-def _ulimits(spec: CellSpec) -> list[dict[str, Any]]:
-    """Bounds for everything in the container, the supervisor too; it lowers them again for the agent."""
-    largest = max((len(entry.data) for layer in spec.layers for entry in layer.entries.values()), default=0)
-    values = {"nofile": max(spec.limits.open_files, 1024), "fsize": max(spec.limits.file_size_mib << 20, largest), "core": 0}
-    return [{"Name": name, "Soft": value, "Hard": value} for name, value in values.items()]

@@ -15,14 +15,17 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import docker
 from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
 
 from wardian.sandbox.engine import ADVICE
 from wardian.sandbox.errors import CellUnavailable, EngineUnavailable
@@ -35,6 +38,8 @@ LABEL = "io.wardian.image"
 """On every image of ours: `base` or `agent`."""
 PULL_ANSWER_S = 15
 """How long a registry may stay silent before the root is made here instead."""
+PULL_S = 120
+"""How long a whole pull may take."""
 BUILD_SILENCE_S = 600
 """A build that prints nothing for so long is given up."""
 HINT = "run `make build-images` (or `wardian build-images`)"
@@ -141,7 +146,7 @@ def _engine(step: str, timeout_s: int) -> Iterator[docker.DockerClient]:
         raise EngineUnavailable(step, f"{error}; {ADVICE}") from error
     try:
         yield client
-    except (DockerException, RequestException) as error:
+    except (DockerException, RequestException, HTTPError) as error:  # the last one: silence or a cut in a streamed answer
         raise EngineUnavailable(step, str(getattr(error, "explanation", None) or error)) from error
     finally:
         client.close()
@@ -171,6 +176,7 @@ def _build(client: docker.DockerClient, reference: str, inputs: Mapping[str, byt
         buildargs={**arguments, **_proxy_settings()},
         labels={LABEL: reference.split(":")[0].removeprefix("wardian-")},
         decode=True,
+        timeout=BUILD_SILENCE_S,
     )
     _follow(output, f"build of {reference}", progress)
 
@@ -207,17 +213,41 @@ def _follow(output: Any, step: str, progress: Progress) -> None:
 
 
 def _pulled_root(client: docker.DockerClient, progress: Progress) -> str | None:
-    """The official root, or `None` when no registry gives it; silence counts as no after `PULL_ANSWER_S`."""
+    """The official root, or `None` when no registry gives it; silence counts as no after `PULL_ANSWER_S`.
+
+    The SDK gives a pull no deadline, so it runs in a thread that is left behind where it hangs.
+    """
     if _present(client, OFFICIAL_ROOT):
         return OFFICIAL_ROOT
+    answered, ended = threading.Event(), SimpleQueue[str]()
+    threading.Thread(target=_pull, args=(answered, ended), name="wardian-pull", daemon=True).start()
+    try:
+        problem = ended.get(timeout=PULL_S) if answered.wait(PULL_ANSWER_S) else f"no answer within {PULL_ANSWER_S} s"
+    except Empty:
+        problem = f"not finished within {PULL_S} s"
+    if problem:
+        progress(f"no registry gives {OFFICIAL_ROOT} ({problem}); making {SUITE} here with mmdebstrap")
+    return None if problem else OFFICIAL_ROOT
+
+
+def _pull(answered: threading.Event, ended: "SimpleQueue[str]") -> None:
+    """Pull the official root; put what went wrong into `ended`, the empty string when nothing did."""
+
+    def heard(messages: Iterable[Any]) -> Iterator[Any]:
+        for message in messages:
+            answered.set()
+            yield message
+
     repository, tag = OFFICIAL_ROOT.split(":")
     try:
-        with _engine("pull", timeout_s=PULL_ANSWER_S) as impatient:
-            _follow(impatient.api.pull(repository, tag, stream=True, decode=True), f"pull of {OFFICIAL_ROOT}", lambda line: None)
+        with _engine("pull", timeout_s=BUILD_SILENCE_S) as client:
+            _follow(heard(client.api.pull(repository, tag, stream=True, decode=True)), "pull", lambda line: None)
     except EngineUnavailable as error:
-        progress(f"no registry gives {OFFICIAL_ROOT} ({error.detail.splitlines()[-1]}); making {SUITE} here with mmdebstrap")
-        return None
-    return OFFICIAL_ROOT
+        ended.put("".join(error.detail.splitlines()[-1:]) or "failed")
+    else:
+        ended.put("")
+    finally:
+        answered.set()
 
 
 def _bootstrapped_root(client: docker.DockerClient, progress: Progress) -> str:

@@ -12,7 +12,7 @@ from the moment it is assigned, so a caller that is cancelled just then still gi
 """
 
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,13 +25,13 @@ import tenacity
 from wardian.sandbox.cell import Cell, CellSpec, ResetReceipt
 from wardian.sandbox.errors import CellDied, CellTimeout, CellUnavailable, LeakDetected, PoolClosed, PoolTimeout, SandboxError
 from wardian.sandbox.lease import Leak, Lease, PoolStatistics
+from wardian.sandbox.uids import FIRST_UID, UidClaims
 
 if TYPE_CHECKING:
     from wardian.sandbox.engine import Engine
 
 MakeCell = Callable[[CellSpec, int], Cell]
 """From a spec and the agent's uid to a cell that was not started."""
-FIRST_UID = 20000
 MADE_AT_ONCE = 4
 MAKE_ATTEMPTS = 4
 BACK_OFF_S = 0.2
@@ -69,11 +69,12 @@ class CellPool:
     """`size` cells of one spec. Use it as `async with`, in one event loop; all methods may be called concurrently."""
 
     def __init__(
-        self, spec: CellSpec, size: int, *, engine: "Engine | None" = None, make_cell: MakeCell | None = None, first_uid: int = FIRST_UID
+        self, spec: CellSpec, size: int, *, engine: "Engine | None" = None, make_cell: MakeCell | None = None, uids: Sequence[int] = ()
     ) -> None:
         """`make_cell` is for other backends; by default cells run on `engine`, or on the one that the environment names.
 
-        Slot n gets the uid `first_uid` + n, or `spec.agent_uid` where that is set.
+        Each slot gets a uid that no other cell of this host has: one of `uids` where it is free, else the lowest free one. Where
+        `spec.agent_uid` is set, all have that one.
 
         Raises:
             ValueError: `size` is below 1.
@@ -83,7 +84,9 @@ class CellPool:
         self.spec = spec
         self._engine = engine
         self._make_cell = make_cell
-        self._slots = [_Slot(spec.agent_uid if spec.agent_uid is not None else first_uid + index) for index in range(size)]
+        self._slots = [_Slot(spec.agent_uid if spec.agent_uid is not None else FIRST_UID + index) for index in range(size)]
+        self._wanted_uids = tuple(uids)
+        self._claims = UidClaims()
         self._waiting: deque[_Waiter] = deque()
         self._closed = True
         """Also before `__aenter__`."""
@@ -117,6 +120,8 @@ class CellPool:
     async def _living(self) -> AsyncIterator[None]:
         """The body's error is carried around the task group, so that it arrives as it is and not in an exception group."""
         engine = await self._backend()
+        if engine is not None or self._engine is not None:
+            self._claim_uids()
         failure: BaseException | None = None
         self._closed = False
         try:
@@ -132,6 +137,7 @@ class CellPool:
         finally:
             self._close()
             await self._stop_all()
+            self._claims.release()
             if engine is not None:
                 engine.close()
         if failure is not None:
@@ -148,6 +154,12 @@ class CellPool:
         engine = self._engine or await Engine.open(self.spec.timeouts)
         self._make_cell = lambda spec, uid: make_cell(spec, engine, uid)
         return engine if self._engine is None else None
+
+    def _claim_uids(self) -> None:
+        """Containers share the host's kernel, which counts per uid; cells of other backends need no claim."""
+        if self.spec.agent_uid is None:
+            for slot, uid in zip(self._slots, self._claims.claim(len(self._slots), self._wanted_uids), strict=True):
+                slot.uid = uid
 
     async def _first_cell(self) -> None:
         while not self._any(SlotState.READY) and self._any(SlotState.MAKING):
@@ -319,7 +331,7 @@ class CellPool:
         attempts = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(SandboxError),
             stop=tenacity.stop_after_attempt(MAKE_ATTEMPTS),
-            wait=tenacity.wait_exponential_jitter(initial=BACK_OFF_S, max=5.0, jitter=BACK_OFF_S),
+            wait=tenacity.wait_exponential(multiplier=BACK_OFF_S, max=5.0) + tenacity.wait_random(0, BACK_OFF_S),
             sleep=anyio.sleep,
             reraise=True,
         )

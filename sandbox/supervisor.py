@@ -22,10 +22,12 @@ Fingerprint leaves and file manifests are documented where they are made.
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import errno
 import fcntl
 import gc
+import itertools
 import json
 import os
 import resource
@@ -64,69 +66,23 @@ SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 # Numbers by name: (x86_64, aarch64); None where the machine has no such call.
+# fmt: off
 DENIED = {
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "open_tree_attr": (467, 467),
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "kcmp": (312, 272),
-    "pidfd_getfd": (438, 438),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "open_by_handle_at": (304, 265),
-    "name_to_handle_at": (303, 264),
-    "fanotify_init": (300, 262),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "acct": (163, 89),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "reboot": (169, 142),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171),
-    "syslog": (103, 116),
-    "vhangup": (153, 58),
-    "sethostname": (170, 161),
-    "setdomainname": (171, 162),
-    "iopl": (172, None),
-    "ioperm": (173, None),
-    "modify_ldt": (154, None),
-    "mknod": (133, None),
-    "mknodat": (259, 33),
-    "move_pages": (279, 239),
-    "migrate_pages": (256, 238),
-    "lookup_dcookie": (212, 18),
-    "uselib": (134, None),
-    "personality": (135, 92),
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
+    "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "ptrace": (101, 117), "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272), "pidfd_getfd": (438, 438), "add_key": (248, 217),
+    "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "fanotify_init": (300, 262), "quotactl": (179, 60),
+    "quotactl_fd": (443, 443), "acct": (163, 89), "swapon": (167, 224), "swapoff": (168, 225), "reboot": (169, 142),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171), "syslog": (103, 116),
+    "vhangup": (153, 58), "sethostname": (170, 161), "setdomainname": (171, 162), "iopl": (172, None), "ioperm": (173, None),
+    "modify_ldt": (154, None), "mknod": (133, None), "mknodat": (259, 33), "move_pages": (279, 239), "migrate_pages": (256, 238),
+    "lookup_dcookie": (212, 18), "uselib": (134, None), "personality": (135, 92),
 }
+# fmt: on
 MKNOD = {"x86_64": ((133, 1), (259, 2)), "aarch64": ((33, 2),)}
 """Calls that make a node, with the index of their mode argument: fifos and sockets stay allowed."""
 CLONE3 = 435
@@ -429,10 +385,8 @@ def kill_everything_of(settings: Settings) -> None:
             os.kill(-1, signal.SIGKILL)
         finally:
             os._exit(0)
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass
 
 
 def end_descendants(settings: Settings, deadline: float) -> bool:
@@ -453,6 +407,25 @@ def end_descendants(settings: Settings, deadline: float) -> bool:
             return False
         time.sleep(0.0003 if rounds < 10 else 0.003)
     return True
+
+
+def execute(argv: list[str], environment: dict[str, str]) -> None:
+    """Become the program, looked up in the environment's PATH; never returns. (The library's own look-up imports a module.)
+
+    Raises:
+        OSError: no such program, or none that may be run.
+    """
+    program, denied = argv[0], False
+    if "/" in program:
+        os.execve(program, argv, environment)
+    for directory in environment.get("PATH", "").split(":"):
+        try:
+            os.execve(f"{directory or '.'}/{program}", argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError:
+            denied = True
+    raise OSError(errno.EACCES if denied else errno.ENOENT, f"{program}: {'permission denied' if denied else 'no such program'}")
 
 
 def start_command(settings: Settings, request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int]) -> int:
@@ -479,11 +452,8 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         if script >= 0:
             os.dup2(script, 3)
             argv = ["/bin/bash", "/dev/fd/3"]
-        program = argv[0]
-        if "/" in program:
-            os.execve(program, argv, environment)
-        os.execvpe(program, argv, environment)
-    except BaseException as error:  # the child must never return into the runner's code
+        execute(argv, environment)
+    except BaseException as error:  # noqa: BLE001 - the child must never return into the runner's code
         number = error.errno if isinstance(error, OSError) and error.errno else 0
         os.write(pipes["error"], f"{number} {step} {error}".encode("utf-8", "replace")[:2000])
     finally:
@@ -954,7 +924,7 @@ class AgentProbe:
             try:
                 become_agent(settings)
                 os.write(writer, self.describe(settings).encode())
-            except BaseException as error:  # shows as a leaf that is not as expected
+            except BaseException as error:  # noqa: BLE001 - shows as a leaf that is not as expected
                 os.write(writer, f"broken: {type(error).__name__}: {error}".encode())
             finally:
                 os._exit(0)
@@ -1018,7 +988,7 @@ def measure_inside(settings: Settings) -> dict[str, str]:
 class Init:
     """The chamber's first process: builds the root, then forks a runner or worker for each request."""
 
-    def __init__(self, supervisor: "Supervisor", channel: socket.socket) -> None:
+    def __init__(self, supervisor: Supervisor, channel: socket.socket) -> None:
         self.settings = supervisor.settings
         self.memory = supervisor.memory
         self.layers = list(supervisor.stack)
@@ -1121,7 +1091,7 @@ class Init:
                 self.answer_changes(request_id)
             else:
                 run_file_operation(self.channel, request_id, request, descriptors, self.settings)
-        except BaseException as error:  # a child must always answer, and never return into init's loop
+        except BaseException as error:  # noqa: BLE001 - a child must always answer, and never return into init's loop
             answer(self.channel, request_id, {"failed": f"{type(error).__name__}: {error}"})
         finally:
             os._exit(0)
@@ -1138,10 +1108,8 @@ class Init:
     def cancel(self, request_id: int) -> None:
         pid = self.runners.get(request_id)
         if pid is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGUSR1)
-            except ProcessLookupError:
-                pass
 
     def reap(self) -> None:
         """Collect ended runners and whatever else ended up with init."""
@@ -1317,7 +1285,7 @@ class Supervisor:
                 os.dup2(null, 1)
                 os.close(null)
                 Init(self, theirs).run()
-            except BaseException as error:  # the clone must never return into the supervisor's loop
+            except BaseException as error:  # noqa: BLE001 - the clone must never return into the supervisor's loop
                 answer(theirs, 0, {"failed": f"{type(error).__name__}: {error}"})
             finally:
                 os._exit(1)
@@ -1370,7 +1338,7 @@ class Supervisor:
         leaves.update(self.measure_outside())
         times.append(time.monotonic())
         self.epoch += 1
-        ended, made, verified = ((b - a) * 1e3 for a, b in zip(times, times[1:], strict=False))
+        ended, made, verified = ((b - a) * 1e3 for a, b in itertools.pairwise(times))
         return {
             "leaves": leaves,
             "epoch": self.epoch,

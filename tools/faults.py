@@ -126,6 +126,16 @@ PROFILES = {profile.name: profile for profile in (NONE, MILD, REALISTIC, HARSH)}
 
 
 @dataclass(frozen=True, slots=True)
+class DueFault:
+    """A fault that a task demands: certain where any profile but one without faults is in force."""
+
+    tool: str
+    call: int
+    """Which call of that tool in the episode is hit, from 0."""
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
 class FaultPlan:
     """What may happen in one episode."""
 
@@ -134,6 +144,14 @@ class FaultPlan:
     """Scopes that the task's family says may go away, since escalating then solves the task."""
     spared: tuple[str, ...] = ()
     """Tools that no fault may hit, such as the one to escalate with."""
+    due: tuple[DueFault, ...] = ()
+    """Faults of the task's own, instead of what the stream would have drawn for those calls."""
+
+    def due_at(self, tool: str, call: int) -> Fault | None:
+        """The task's own fault for one call, if faults are in force at all."""
+        if not any(self.profile.rate(fault) for fault in Fault):
+            return None
+        return next((due.fault for due in self.due if (due.tool, due.call) == (tool, call)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +165,8 @@ class Drawn:
     """The scope that goes away, for `revoked` and `missing`."""
 
 
-def possible(tool: Tool[Any], plan: FaultPlan) -> frozenset[Fault]:
-    """Faults that can hit `tool` under `plan`, from its contract."""
+def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> frozenset[Fault]:
+    """Faults that can hit `tool` under `plan`, from its contract; `wanted` needs no rate of the profile."""
     if tool.name in plan.spared:
         return frozenset()
     found = {Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.TIMEOUT_BEFORE, Fault.SLOW}
@@ -160,7 +178,7 @@ def possible(tool: Tool[Any], plan: FaultPlan) -> frozenset[Fault]:
         found.add(Fault.EMPTY)
     if set(tool.scopes) & set(plan.revocable_scopes):
         found |= {Fault.REVOKED, Fault.MISSING}
-    return frozenset(name for name in found if plan.profile.rate(name) > 0)
+    return frozenset(name for name in found if plan.profile.rate(name) > 0 or name is wanted)
 
 
 def draw(world: World, tool: Tool[Any], plan: FaultPlan) -> Drawn:
@@ -170,15 +188,17 @@ def draw(world: World, tool: Tool[Any], plan: FaultPlan) -> Drawn:
     """
     stream: Random = world.streams[f"faults/{tool.name}"]
     which, lag, scope = (stream.random() for _ in range(DRAWS))
-    fault = plan.profile.draw(which)
-    if fault is None or fault not in possible(tool, plan):
+    calls = world.memory.call_counts.get(tool.name, 0)
+    due = plan.due_at(tool.name, calls)
+    fault = due or plan.profile.draw(which)
+    if fault is None or fault not in possible(tool, plan, wanted=due):
         return Drawn()
     state = _state(world)
     if state["total"] >= plan.profile.max_total or state["streak"].get(tool.name, 0) >= plan.profile.max_consecutive:
         return Drawn()
     if fault not in (Fault.REVOKED, Fault.MISSING):
         return Drawn(fault, lag)
-    if fault is Fault.MISSING and world.memory.call_counts.get(tool.name, 0) > 0:
+    if fault is Fault.MISSING and calls > 0:
         return Drawn()
     left = [name for name in tool.scopes if name in plan.revocable_scopes and name not in world.memory.revoked_scopes]
     return Drawn(fault, lag, left[int(scope * len(left))]) if left else Drawn()

@@ -61,7 +61,8 @@ for number in range(3):
         "printf '#!/bin/sh\\nexit 9\\n' > ~/.local/bin/ls; chmod +x ~/.local/bin/ls; echo '[alias]' > ~/.gitconfig; true"
     ),
     "loop": (
-        "echo tick > /workspace/ticks; (while :; do echo tick > /workspace/ticks; sleep 0.05; done) </dev/null >/dev/null 2>&1 & disown -a"
+        "echo tick > /workspace/ticks; (while :; do echo tick 1<> /workspace/ticks; sleep 0.05; done) "
+        "</dev/null >/dev/null 2>&1 & disown -a"
     ),
     "image": (
         "{ mv /usr/bin /usr/nib; mv /etc/passwd /etc/passwd.old; rm -rf /usr/lib/python3 /bin/bash; "
@@ -92,7 +93,7 @@ for child in children:
 """),
         20,
     ),
-    "memory hog": ("python3 -c 'x = bytearray(3 << 30); x[::4096] = b\"x\" * len(x[::4096])' >/dev/null 2>&1; true", 20),
+    "memory hog": ("exec python3 -c 'x = bytearray(3 << 30); x[::4096] = b\"x\" * len(x[::4096])' >/dev/null 2>&1", 20),
     "endless": ("trap '' TERM INT; while :; do :; done", 1),
 }
 """Script and its limit in seconds: what meets the cell's limits."""

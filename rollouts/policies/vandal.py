@@ -5,6 +5,7 @@ calls of every tool with arguments made from its schema. All of it is drawn from
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from random import Random
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from wardian.sandbox.streams import stream
 from wardian.tools.contract import Json, ToolCall
 
 Wreck: TypeAlias = Callable[[Random], Iterable[Action | ToolCall]]
-"""A world's own list of calls that do damage."""
+"""A world's own calls that do damage, endless if it likes."""
 
 SCRIPTS, CALLS = 5, 4
 """How much of each kind goes into one episode."""
@@ -45,8 +46,7 @@ def _plan(rng: Random, view: TaskView, wreck: Wreck | None) -> Iterator[Action]:
         for path in (".bashrc", "/tmp/left", f"a/b/c/{rng.randrange(100)}", "/dev/shm/left", "/etc/passwd"):
             yield call("write_file", path=path, content="vandal was here\n" * rng.randrange(1, 200))
     if wreck is not None:
-        wrecks = [_as_action(one) for one in wreck(rng)]
-        yield from rng.sample(wrecks, min(CALLS, len(wrecks)))
+        yield from (_as_action(one) for one in islice(wreck(rng), CALLS))
     names = sorted(set(schemas) - {"shell"})
     yield from (call(name, **arguments(rng, schemas[name])) for name in rng.choices(names, k=CALLS) if names)
     yield Malformed("<tool_call>{ broken", "The tool call is not complete.")

@@ -61,12 +61,14 @@ def test_rendered_says_what_results_say() -> None:
 
 @pytest.mark.parametrize("token", CONTROL)
 def test_a_control_token_is_plain_text_and_nothing_is_lost(token: str) -> None:
+    assert has_control_token(f"before {token} after")
     value = {"status": "ok", "result": f"before {token} after", token: [token]}
     assert not any(control in encode(value) for control in CONTROL)
     assert json.loads(encode(value)) == value
 
 
 def test_ordinary_text_is_left_alone() -> None:
+    assert not has_control_token("a < b, <ticket id>, [1], [NOTE], x<y>z")
     assert encode({"q": "a < b and x[0] == y[KEY_1]"}) == '{"q": "a < b and x[0] == y[KEY_1]"}'
 
 

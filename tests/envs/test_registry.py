@@ -2,8 +2,9 @@
 
 import pytest
 
+from wardian.envs.action import call
 from wardian.envs.errors import TaskError
-from wardian.envs.registry import known_worlds, load_world, profile
+from wardian.envs.registry import known_worlds, load_world, open_environment, profile
 from wardian.envs.resources import file_layer, read_text
 
 
@@ -36,3 +37,14 @@ def test_texts_and_files_come_with_the_package() -> None:
         read_text("wardian.envs.worlds.toy", "NONE.md")
     with pytest.raises(TaskError, match="no folder 'none'"):
         file_layer("wardian.envs.worlds.toy", "none")
+
+
+@pytest.mark.anyio
+async def test_an_environment_is_opened_with_all_that_it_needs() -> None:
+    async with open_environment(load_world("toy"), faults="mild") as env:
+        first = await env.reset("lending-desk/easy/seed-1", seed=7)
+        assert "requests.txt" in first.rendered
+        step = await env.step(call("list_items"))
+        assert len(step.observation.results[0]["result"]) == 18
+        names = [schema["function"]["name"] for schema in env.tool_schemas]
+        assert {"list_items", "lend_item", "read_file", "write_file"} <= set(names)

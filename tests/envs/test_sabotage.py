@@ -1,17 +1,23 @@
 """What an earlier episode could leave behind is caught at the reset, counted, and never served."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
+from wardian.envs.action import Message, call
+from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.playing import play_reference
+from wardian.envs.registry import cell_spec
 from wardian.envs.task import Task
 from wardian.envs.worlds.toy.schema import Member
 from wardian.sandbox.cell import Cell
 from wardian.sandbox.database.base import Template, WorldDatabase
 from wardian.sandbox.errors import LeakDetected
+from wardian.sandbox.files import FileEntry, FileLayer
+from wardian.sandbox.lease import Lease
+from wardian.sandbox.pool import CellPool
 from wardian.sandbox.world import World
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +39,19 @@ class DirtyTemplate(Template):
             with database.transaction() as session:
                 session.add(Member(id=99, name="left behind", suspended=False))
         return database
+
+
+class DirtyPool(CellPool):
+    """Hands its first cell out with a file of an earlier episode in it, after the cell was proven."""
+
+    dirty = True
+
+    async def acquire(self, uid: int | None = None) -> Lease:
+        lease = await super().acquire(uid)
+        if self.dirty:
+            self.dirty = False
+            await lease.cell.write_files(FileLayer({"/workspace/answers.txt": FileEntry(b"lent 102")}))
+        return lease
 
 
 class Forgetful(ToolEnvironment):
@@ -84,6 +103,15 @@ async def test_a_template_that_never_comes_clean_serves_nothing(make_env: MakeEn
         assert env.leaks_found == 3
 
 
+async def test_a_kept_file_is_caught_and_its_cell_is_replaced(make_env: MakeEnv, toy: WorldDefinition) -> None:
+    async with DirtyPool(cell_spec(toy), size=1) as cells, make_env(cells=cells) as env:
+        await env.reset(TASK)
+        assert "/workspace/answers.txt" in env.reset_info.leaks[0][0]
+        assert (env.leaks_found, cells.statistics().replaced) == (1, 1)
+        step = await env.step(call("read_file", path="answers.txt"))
+        assert step.observation.results[0]["status"] == "not_found"
+
+
 @pytest.mark.parametrize(("kind", "leaf"), [(KeepsPermissions, "memory"), (KeepsStreams, "streams"), (KeepsReplicas, "memory")])
 async def test_kept_state_of_ours_is_caught(make_env: MakeEnv, kind: type[Forgetful], leaf: str) -> None:
     plain = make_env()
@@ -92,3 +120,15 @@ async def test_kept_state_of_ours_is_caught(make_env: MakeEnv, kind: type[Forget
         await env.reset(TASK)
         assert env.leaks_found == 1
         assert env.reset_info.leaks[0][0].startswith(f"{leaf}:")
+
+
+async def test_a_fingerprint_that_drifted_from_the_rows_fails_the_episode(make_env: MakeEnv) -> None:
+    async with make_env() as env:
+        await env.reset(TASK)
+        assert env._episode is not None
+        database: Any = env._episode.world.database
+        database._sums["loans"].total += 1
+        step = await env.step(Message("Done."))
+        assert (step.reward, step.info.end_cause) == (None, "state_mismatch")
+        assert step.failed is not None
+        assert "loans" in step.failed

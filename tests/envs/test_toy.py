@@ -11,10 +11,13 @@ from wardian.envs.checker import EnvironmentBroken, check_environment
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.family import Family
+from wardian.envs.playing import play_reference
+from wardian.envs.registry import open_environment
 from wardian.envs.task import Difficulty
 from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.envs.worlds.toy.families.requests import LendingDesk
-from wardian.tools.faults import NONE
+from wardian.sandbox.cell import Tier
+from wardian.tools.faults import NONE, REALISTIC
 
 pytestmark = pytest.mark.anyio
 MakeEnv: TypeAlias = Callable[..., ToolEnvironment]
@@ -78,3 +81,11 @@ async def test_a_report_alone_is_not_the_work(make_env: MakeEnv) -> None:
     assert step.info.verdict is not None
     assert {check.name: check.passed for check in step.info.verdict.checks}["report"]
     assert not step.info.verdict.succeeded
+
+
+async def test_both_tiers_give_the_same_episode(make_env: MakeEnv, toy: WorldDefinition) -> None:
+    async with make_env(faults=REALISTIC) as chamber, open_environment(toy, faults=REALISTIC, tier=Tier.FRESH) as fresh:
+        one, other = [await play_reference(env, "lending-desk/hard/seed-3", seed=4) for env in (chamber, fresh)]
+        assert one.signature() == other.signature()
+        assert one.last.info.verdict is not None
+        assert one.last.info.verdict.succeeded

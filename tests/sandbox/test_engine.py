@@ -15,9 +15,10 @@ import pytest
 
 from wardian.sandbox.cell import CellSpec, Tier
 from wardian.sandbox.docker_cell import make_cell
-from wardian.sandbox.engine import Engine, cell_config
+from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import EngineUnavailable
 from wardian.sandbox.labels import labels_for
+from wardian.sandbox.options import cell_config
 from wardian.sandbox.timeouts import Timeouts
 
 pytestmark = pytest.mark.anyio

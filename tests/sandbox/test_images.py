@@ -1,11 +1,15 @@
 """A tag is a function of the sources, and a present image is never built again."""
 
 import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import docker
 import pytest
 
+from wardian.sandbox import images
 from wardian.sandbox.errors import CellUnavailable
 from wardian.sandbox.images import PACKAGE, agent_image, base_image, ensure_images, image_present
 
@@ -69,3 +73,42 @@ def test_the_agent_image_has_no_setuid_bit_and_a_supervisor_that_only_root_may_r
     output = client.containers.run(agent_image(), [script], entrypoint=["bash", "-c"], user="agent", network_mode="none", remove=True)
     client.close()
     assert output.decode().split("\n") == ["root 444", "root 755", ""]
+
+
+class SilentRegistry(BaseHTTPRequestHandler):
+    """An engine that holds no image, and whose pull never answers until `ended` is set."""
+
+    ended = threading.Event()
+
+    def do_GET(self) -> None:
+        found = self.path.endswith("/version")
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        self.wfile.write(b'{"ApiVersion": "1.41"}' if found else b'{"message": "No such image"}')
+
+    def do_POST(self) -> None:
+        self.ended.wait(60)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def silent_engine() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SilentRegistry)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"tcp://127.0.0.1:{server.server_port}"
+    SilentRegistry.ended.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_registry_that_says_nothing_is_given_up(silent_engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", silent_engine)
+    monkeypatch.setattr(images, "PULL_ANSWER_S", 0.2)
+    client, lines = docker.from_env(), list[str]()
+    assert images._pulled_root(client, lines.append) is None
+    client.close()
+    assert "no answer within 0.2 s" in lines[0]

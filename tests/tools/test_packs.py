@@ -72,7 +72,7 @@ async def test_a_command_over_its_limit_is_a_timeout_with_what_it_said(cell: Cel
 
 
 async def test_background_processes_are_ended_and_named(cell: Cell) -> None:
-    assert "background processes" in (await shell(cell, "(sleep 60 &) ; exit 0"))["note"]
+    assert "Background processes" in (await shell(cell, "(sleep 60 &) ; exit 0"))["note"]
 
 
 async def test_long_output_is_cut_with_its_true_size(cell: Cell) -> None:

@@ -65,7 +65,8 @@ def _answer(done: ExecResult) -> dict[str, Json]:
         answer["cut_from_bytes"] = cut
     notes = [f"{_NOTES[done.outcome]} {done.detail}".strip()] if done.outcome in _NOTES else []
     if done.left_behind:
-        notes.append(f"{done.left_behind} background processes were still running when the command ended, and were ended with it.")
+        # Not how many: that depends on timing, and an observation must not.
+        notes.append("Background processes were still running when the command ended, and were ended with it.")
     if notes:
         answer["note"] = " ".join(notes)
     return answer

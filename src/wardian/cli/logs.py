@@ -1,6 +1,7 @@
 """Commands about trajectories that run nothing: `schema`, `validate`, `show`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wardian.cli.console import errors_end_the_command, stderr
+from wardian.rollouts.actions import action_text
 from wardian.rollouts.errors import LogBroken, UsageProblem
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, StepRecord, json_schema
 from wardian.rollouts.trajectory import Place, TrajectoryLog, check, validate
@@ -54,7 +56,7 @@ def show(
     episode: Annotated[str | None, typer.Argument(help="Id of an episode, the end of one, or its number. Default: list all.")] = None,
 ) -> None:
     """List the episodes of a trajectory, or print one in full."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     with errors_end_the_command():
         log = TrajectoryLog.open(where)
         if episode is None:
@@ -113,7 +115,7 @@ def _print_start(console: Console, start: EpisodeStart | None) -> None:
 
 def _print_step(console: Console, step: StepRecord) -> None:
     console.rule(f"step {step.step}", align="left", style="dim")
-    console.print(_action(step), markup=False, style="bold")
+    console.print(action_text(step.action, SHOWN_CHARS), markup=False, style="bold")
     console.print(_cut(step.observation.rendered), markup=False)
     facts: dict[str, Json] = {
         "faults": ", ".join(f"{event.fault} on {event.tool}" for event in step.events if event.fault),
@@ -139,16 +141,6 @@ def _print_end(console: Console, end: EpisodeEnd | None) -> None:
         )
     if end.detail:
         console.print(end.detail, markup=False)
-
-
-def _action(step: StepRecord) -> str:
-    action = step.action
-    if action.type == "message":
-        return f"message: {action.text}"
-    if action.type == "malformed":
-        return f"malformed ({action.reason}): {_cut(action.raw or '')}"
-    calls = [(call.tool, call.args) for call in action.calls] if action.calls is not None else [(action.tool, action.args)]
-    return "\n".join(f"{tool} {_cut(args if isinstance(args, str) else json.dumps(args))}" for tool, args in calls) or "no call"
 
 
 def _cut(text: str) -> str:

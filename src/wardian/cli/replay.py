@@ -11,7 +11,7 @@ from wardian.cli.report import EpisodeProgress
 from wardian.cli.run import tier_of
 from wardian.envs.registry import load_world
 from wardian.rollouts.ground import open_ground
-from wardian.rollouts.replay import Replay, Replayed, Selection, cells_of, select
+from wardian.rollouts.replay import Replay, Replayed, Selection, select, uids_of
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
 from wardian.sandbox.cell import Tier
 
@@ -76,8 +76,9 @@ class Order:
             await self._play(name, [episode for episode in self.episodes if _world_of(episode) == name])
 
     async def _play(self, world: str, episodes: list[AttemptLog]) -> None:
-        cells = self.cells or cells_of(episodes)
-        async with open_ground(load_world(world), cells=cells, tier=self.tier) as ground:
+        uids = uids_of(episodes)
+        cells = self.cells or max(1, len(uids))
+        async with open_ground(load_world(world), cells=cells, tier=self.tier, uids=uids) as ground:
             with self.progress:
                 again = Replay(self.log, ground, self.force, self.to_step, self._watch)
                 self.results += await again.run(episodes, workers=cells)

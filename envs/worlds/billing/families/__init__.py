@@ -1,0 +1,8 @@
+"""Families of the support desk, one module each."""
+
+from wardian.envs.worlds.billing.families.dispute import BillingDispute
+from wardian.envs.worlds.billing.families.recovery import ErrorRecovery
+
+FAMILIES = (BillingDispute(), ErrorRecovery())
+
+__all__ = ["FAMILIES", "BillingDispute", "ErrorRecovery"]

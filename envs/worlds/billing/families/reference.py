@@ -1,0 +1,155 @@
+"""The reference solution of the support desk: a careful clerk, by tools and observations only.
+
+Robust by three habits: current records instead of lists; a look at the record before anything unclear is repeated; and one way
+out, escalation, when the permission is gone.
+"""
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Generator
+from typing import Any
+
+from wardian.envs.action import Action, Message, Observation, call
+
+TRIES = 8
+PASSING = ("unavailable", "timeout", "rate_limited")
+AUTHOR = "customer"
+Step = Generator[Action, Observation, Any]
+
+
+def solve(first: Observation) -> Step:
+    """Handle the ticket that the first observation names."""
+    ticket = int(found(r"ticket (\d+)", first.rendered))
+    messages = yield from ask("list_messages", ticket_id=ticket)
+    claim = " ".join(message["body"] for message in messages if message["author"] == AUTHOR)
+    invoice = yield from ask("get_invoice", invoice_id=int(found(r"[Ii]nvoice (\d+)", claim)))
+    payment_id = sorted(invoice["payments"], key=lambda paid: paid["paid_at"])[-1]["payment_id"]
+    reason, owed = yield from assess(ticket, claim, invoice)
+    payment = yield from ask("get_payment", payment_id=payment_id)
+    left = owed - payment["refunded_cents"]
+    if owed <= 0:
+        yield from close(ticket, "declined_unfounded", "The evidence does not bear the claim out, so nothing is refunded.")
+    elif left <= 0:
+        yield from close(ticket, "already_refunded", "What was owed on this invoice has been refunded before.")
+    elif (yield from refund(ticket, payment_id, left, reason)):
+        yield from close(ticket, "refunded", f"We have refunded {left} cents on your payment.")
+    else:
+        yield from hand_over(ticket, payment_id, left)
+    yield Message("The ticket is done.")
+
+
+def found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    assert match is not None, f"{pattern} does not stand in the text"
+    return match.group(1)
+
+
+def ask(tool: str, **args: Any) -> Step:
+    """Call a tool that may be called again until it answers; gives the result, or `None` for a refusal."""
+    for _ in range(TRIES):
+        answer = (yield call(tool, **args)).results[0]
+        if answer["status"] not in PASSING:
+            break
+    return answer.get("result")
+
+
+def search(ticket: int, command: str) -> Step:
+    """Run a search in the ticket's evidence; gives the lines."""
+    answer = yield from ask("shell", command=f"cd /workspace/tickets/{ticket} && {command}")
+    return answer["stdout"].splitlines()
+
+
+def assess(ticket: int, claim: str, invoice: dict[str, Any]) -> Step:
+    """Reason code and what is owed, 0 when the claim is unfounded."""
+    billed = sum(line["amount_cents"] for line in invoice["lines"] if line["kind"] == "plan")
+    if "twice" in claim:
+        return "double_charge", (yield from double_charge(ticket, invoice, billed))
+    if "order form" in claim:
+        return "wrong_plan", (yield from wrong_plan(ticket, billed))
+    if "cancelled" in claim:
+        return "after_cancellation", (yield from after_cancellation(ticket, invoice, billed))
+    return "proration", (yield from proration(ticket, invoice, billed))
+
+
+def double_charge(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
+    refs = [payment["gateway_ref"] for payment in invoice["payments"]]
+    lines = yield from search(ticket, f"grep -E '{'|'.join(refs)}' gateway.csv")
+    events = [line.split(",")[1:3] for line in lines]
+    captured = {ref for ref, event in events if event == "captured"} - {ref for ref, event in events if event == "reversed"}
+    return billed if len(captured) > 1 else 0
+
+
+def prices() -> Step:
+    plans = yield from ask("list_plans")
+    return {plan["code"]: plan["monthly_cents"] for plan in plans}
+
+
+def wrong_plan(ticket: int, billed: int) -> Step:
+    lines = yield from search(ticket, "grep '^Plan ordered:' order_form.txt | grep -v VOID")
+    by_code = yield from prices()
+    return billed - by_code[lines[-1].split(":")[1].strip()]
+
+
+def after_cancellation(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
+    lines = yield from search(ticket, "grep '^Cancellation confirmed:' mail.txt")
+    confirmed = lines[-1].split(":")[1].strip()
+    return billed if confirmed < f"{invoice['period']}-01" else 0
+
+
+def proration(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
+    lines = yield from search(ticket, f"grep ',{invoice['subscription_id']},' plan_changes.csv")
+    date, _, _, after = lines[-1].split(",")
+    if not date.startswith(invoice["period"]):
+        return 0
+    by_code = yield from prices()
+    day, days = int(date[8:]), monthrange(int(date[:4]), int(date[5:7]))[1]
+    weighted = billed * (day - 1) + by_code[after] * (days - day + 1)
+    return billed - (2 * weighted + days) // (2 * days)
+
+
+def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
+    """Make the refund once; False when it is not permitted."""
+    for _ in range(TRIES):
+        act = call("issue_refund", payment_id=payment_id, ticket_id=ticket, amount_cents=cents, reason=reason)
+        status = (yield act).results[0]["status"]
+        if status == "ok":
+            return True
+        if (yield from ask("get_ticket", ticket_id=ticket))["refunds"]:
+            return True
+        if status == "permission_denied":
+            return False
+    return False
+
+
+def surely(done: Callable[[], Step], tool: str, **args: Any) -> Step:
+    """Act until it is so, looking before each further try."""
+    for _ in range(TRIES):
+        status = (yield call(tool, **args)).results[0]["status"]
+        if status == "ok" or (yield from done()):
+            return
+
+
+def reply(ticket: int, text: str) -> Step:
+    def sent() -> Step:
+        messages = yield from ask("list_messages", ticket_id=ticket)
+        return any(message["author"] != AUTHOR for message in messages)
+
+    yield from surely(sent, "reply_to_ticket", ticket_id=ticket, body=text)
+
+
+def no_longer_open(ticket: int) -> Callable[[], Step]:
+    def closed() -> Step:
+        return (yield from ask("get_ticket", ticket_id=ticket))["status"] != "open"
+
+    return closed
+
+
+def close(ticket: int, resolution: str, text: str) -> Step:
+    yield from reply(ticket, text)
+    yield from surely(no_longer_open(ticket), "resolve_ticket", ticket_id=ticket, resolution=resolution)
+
+
+def hand_over(ticket: int, payment_id: int, cents: int) -> Step:
+    yield from reply(ticket, "Your claim is right; our approvals team makes the refund.")
+    note = f"Refund of {cents} cents on payment {payment_id} is due; the agent holds no permission to refund."
+    yield from surely(no_longer_open(ticket), "escalate_ticket", ticket_id=ticket, queue="refunds-approval", note=note)

@@ -1,0 +1,193 @@
+"""The commands, as a user runs them: in processes of their own."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from typer.testing import CliRunner
+
+from wardian.cli import build_app
+from wardian.rollouts.trajectory import FILE, TrajectoryLog, validate
+from wardian.sandbox.labels import PID, RUN
+
+SUMMARY_FIELDS = {
+    *("episodes", "succeeded", "success_rate", "by_family", "by_difficulty", "by_policy", "steps", "infra_failures", "masked"),
+    *("masked_by_cause", "resets", "tool_outcomes", "wall_s", "truncated", "faults_injected", "verifier_failures", "interrupted"),
+}
+ENDLESS = ("--episodes", 100_000, "--cells", 2, "--no-progress")
+DEADLINE_S = 30
+
+
+def summary_of(stdout: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(stdout.splitlines()[-1])
+    return found
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {DEADLINE_S} s"
+        time.sleep(0.02)
+
+
+def cells_of(pid: int) -> list[str]:
+    client = docker.from_env()
+    rows = client.api.containers(all=True, filters={"label": [RUN, f"{PID}={pid}"]})
+    client.close()
+    return [row["Names"][0] for row in rows]
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-c", "from wardian.cli import main; main()", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_run_is_valid_and_replays_in_another_process(wardian: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = wardian("run", "billing", "--episodes", 6, "--cells", 2, "--faults", "realistic", "--out", out, "--json", hash_seed="1")
+    assert ran.returncode == 0, ran.stderr
+    assert set(summary_of(ran.stdout)) >= SUMMARY_FIELDS
+    assert summary_of(ran.stdout)["success_rate"] == 1.0
+    assert wardian("validate", out).stdout.splitlines()[-1].startswith("valid: ")
+    replayed = wardian("replay", out, hash_seed="2")
+    assert (replayed.returncode, replayed.stdout.splitlines()[-1]) == (0, "identical 6/6"), replayed.stdout
+
+
+def test_a_log_replays_on_the_other_tier(wardian: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert wardian("run", "toy", "--episodes", 3, "--cells", 2, "--policy", "vandal", "--tier", "chamber", "--out", out).returncode == 0
+    replayed = wardian("replay", out, "--tier", "fresh")
+    assert (replayed.returncode, replayed.stdout.splitlines()[-1]) == (0, "identical 3/3"), replayed.stdout
+
+
+def test_a_replay_of_a_tampered_log_names_the_argument(wardian: Any, tmp_path: Path) -> None:
+    wardian("run", "toy", "--episodes", 2, "--cells", 1, "--out", tmp_path / "out")
+    file = tmp_path / "out" / FILE
+    recorded = '"action": {"type": "tool_call", "tool": "show_item", "args": {"item_id": '
+    file.write_text(file.read_text().replace(f"{recorded}2", f"{recorded}9"))
+    replayed = wardian("replay", tmp_path / "out")
+    assert replayed.returncode == 1
+    assert re.search(r"step \d+: events\[0\]\.args\.item_id: expected 2\d\d, found 9\d\d \[in show_item", replayed.stdout), replayed.stdout
+    assert replayed.stdout.splitlines()[-1] != "identical 2/2"
+
+
+def test_a_killed_run_leaves_readable_lines_and_no_container(tmp_path: Path) -> None:
+    file = tmp_path / "out" / FILE
+    with started("run", "toy", *ENDLESS, "--out", tmp_path / "out") as process:
+        wait_for(lambda: file.exists() and file.stat().st_size > 100_000, "lines")
+        assert cells_of(process.pid)
+        process.kill()
+        process.wait(timeout=DEADLINE_S)
+        wait_for(lambda: not cells_of(process.pid), "no container")
+    log = TrajectoryLog.open(file)
+    assert len(log.episodes) >= 2
+    assert all(finding.torn for _, findings in validate(file) for finding in findings)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_sums_up_what_was_played(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    file = tmp_path / "out" / FILE
+    with started("run", "toy", *ENDLESS, "--out", tmp_path / "out", "--json") as process:
+        wait_for(lambda: file.exists() and file.stat().st_size > 100_000, "lines")
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == code, stderr
+        assert cells_of(process.pid) == []
+    found = summary_of(stdout)
+    assert (found["interrupted"], found["episodes"] > 0, found["masked"]) == (True, True, 0)
+    assert [finding for _, findings in validate(file) for finding in findings] == []
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == found
+
+
+def test_an_interrupt_while_cells_are_made_leaves_nothing() -> None:
+    with started("run", "toy", *ENDLESS) as process:
+        wait_for(lambda: bool(cells_of(process.pid)), "a cell")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 130
+        assert cells_of(process.pid) == []
+
+
+def test_two_runs_side_by_side_do_not_harm_each_other(tmp_path: Path) -> None:
+    with (
+        started("run", "toy", *ENDLESS, "--out", tmp_path / "killed", "--policy", "vandal") as victim,
+        started("run", "toy", "--episodes", 30, "--cells", 2, "--out", tmp_path / "whole", "--json") as other,
+    ):
+        wait_for(lambda: (tmp_path / "killed" / FILE).exists(), "a first run")
+        wait_for(lambda: (tmp_path / "whole" / FILE).exists(), "a second run")
+        victim.kill()
+        stdout, stderr = other.communicate(timeout=60)
+        assert other.returncode == 0, stderr
+    found = summary_of(stdout)
+    assert (found["episodes"], found["success_rate"], found["infra_failures"], found["resets"]["leaks"]) == (30, 1.0, 0, 0)
+
+
+def test_show_lists_episodes_and_prints_one(wardian: Any, tmp_path: Path) -> None:
+    wardian("run", "toy", "--episodes", 2, "--cells", 1, "--policy", "idle", "--out", tmp_path / "out")
+    listed = wardian("show", tmp_path / "out").stdout
+    assert listed.splitlines()[-1] == "2 episodes"
+    assert "lending-desk/easy/" in listed
+    printed = wardian("show", tmp_path / "out", "1").stdout
+    assert "terminated by message" in printed
+    assert "FAILED" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "atlantis"], "no 'atlantis'; built in are billing, toy"),
+        (["run", "toy", "--family", "x"], "toy has no 'x'; it has lending-desk"),
+        (["run", "toy", "--difficulty", "x"], "there are easy, medium, hard"),
+        (["run", "toy", "--policy", "x"], "there are expert, idle, careless, vandal"),
+        (["run", "toy", "--policy", ","], "name at least one"),
+        (["run", "toy", "--policy", "careless"], "the world toy has no 'careless'"),
+        (["run", "toy", "--faults", "x"], "there are none, mild, realistic, harsh"),
+        (["run", "toy", "--malformed", "x"], "there are recover, penalise, terminate"),
+        (["run", "toy", "--tier", "x"], "there are chamber, fresh and auto"),
+        (["run", "toy", "--episodes", "0"], "--episodes"),
+        (["run", "toy", "--cells", "9999"], "--cells"),
+        (["schema", "x"], "there are trajectory"),
+    ],
+    ids=lambda value: "_".join(value[1:]) if isinstance(value, list) else "",
+)
+def test_a_wrong_option_is_answered_with_what_there_is(arguments: list[str], says: str) -> None:
+    answered = CliRunner().invoke(build_app(), arguments)
+    assert answered.exit_code == 2
+    assert says in " ".join(answered.stderr.split())
+
+
+def test_a_folder_that_is_not_empty_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    answered = CliRunner().invoke(build_app(), ["run", "toy", "--out", str(tmp_path)])
+    assert answered.exit_code == 2
+    assert "is not empty; name a new folder, or remove it first" in " ".join(answered.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["validate", "show", "replay"])
+def test_a_folder_without_a_log_is_said_so(command: str, tmp_path: Path) -> None:
+    answered = CliRunner().invoke(build_app(), [command, str(tmp_path)])
+    assert answered.exit_code == 1
+    assert "holds no *.jsonl file" in " ".join(answered.stderr.split())
+
+
+def test_the_version_is_printed() -> None:
+    answered = CliRunner().invoke(build_app(), ["--version"])
+    assert (answered.exit_code, answered.stdout.split()[0]) == (0, "wardian")
+
+
+def test_the_schema_is_printed_as_json() -> None:
+    assert json.loads(CliRunner().invoke(build_app(), ["schema", "trajectory"]).stdout)["$schema"].endswith("2020-12/schema")
