@@ -53,7 +53,8 @@ def quoted(name: str) -> str:
 
 def install_capture(connection: sqlite3.Connection, shapes: Sequence[TableShape]) -> None:
     """Add the mark, the sequences, the copy of the schema, and three triggers per table. `shapes` must end with `SEQUENCES`."""
-    connection.execute(f"CREATE TABLE {SCHEMA_TABLE} AS SELECT type, name, tbl_name, sql FROM sqlite_schema")
+    # The schema table already has a line without a name for the copy that is being made.
+    connection.execute(f"CREATE TABLE {SCHEMA_TABLE} AS SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name IS NOT NULL")
     connection.execute("CREATE TABLE wardian_mark (n INTEGER NOT NULL) STRICT")
     connection.execute("INSERT INTO wardian_mark VALUES (0)")
     connection.execute("CREATE TABLE wardian_sequences (name TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID")

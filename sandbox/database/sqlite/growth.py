@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-MAX_GROWTH = 1_000_000
-"""Copies that are allowed; ordinary statements stay far below."""
+MAX_GROWTH = 50_000
+"""Copies that are allowed: about half a second of preparing. Ordinary statements stay below 1,000."""
 _KEYWORD_TEXT = """
     all and as asc between by case cast collate cross desc distinct else end escape except exists explain false filter first following
     from full glob group having in inner intersect is isnull join last left like limit materialized natural not notnull null nulls

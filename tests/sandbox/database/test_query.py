@@ -139,6 +139,7 @@ def test_quotes_inside_strings_and_comments_are_left_alone(database: WorldDataba
 def test_the_schema_is_readable_without_what_is_ours(database: WorldDatabase) -> None:
     names = {row[0] for row in database.query('SELECT name FROM "sqlite_master"').rows}
     assert {"customers", "orders", "lines"} <= names
+    assert None not in names
     assert not [name for name in names if "wardian" in str(name)]
     assert database.query("SELECT count(*) FROM main.sqlite_schema WHERE sql LIKE '%wardian%'").rows == ((0,),)
     assert [row[1] for row in database.query("PRAGMA table_info(orders)").rows] == ["id", "customer_id", "total"]
@@ -191,6 +192,7 @@ SUBSTITUTED = ", ".join(f'c{i}(x) AS (SELECT x + x FROM "C{i - 1}")' for i in ra
     "sql",
     [
         f"WITH c0 AS (SELECT 1 x), {COPIED} SELECT * FROM c39",
+        f"WITH c0 AS (SELECT 1 x), {COPIED} SELECT * FROM c18",
         f"WITH c0(x) AS (SELECT 1), {SUBSTITUTED} SELECT * FROM c39",
         "WITH a AS (" * 30 + "SELECT 1 x" + ") SELECT m.x FROM a m, 'a' n" * 30,
         "SELECT x+x+x+x+x+x+x+x x FROM (" * 12 + "SELECT total x FROM orders" + ")" * 12,
