@@ -47,6 +47,7 @@ class World:
     """The state of one episode. Make a new one per episode; `close` it after."""
 
     def __init__(self, *, start: datetime, seed: int, database: WorldDatabase | None = None, cell: Cell | None = None) -> None:
+        self._start, self._seed = start, seed
         self.clock = WorldClock(start)
         self.streams = Streams(seed)
         self.database = database
@@ -80,7 +81,8 @@ class World:
         Raises:
             LeakDetected: something of an earlier episode is in it; names what.
         """
-        expected = World(start=self.clock.now, seed=self.streams.seed).fingerprint()
+        # From what the world was made with, never from what its parts say now: those are what is in doubt.
+        expected = World(start=self._start, seed=self._seed).fingerprint()
         if expected_database is not None:
             expected = expected.joined(expected_database.under("database"))
         found = self.fingerprint()

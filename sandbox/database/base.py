@@ -60,9 +60,15 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
+    """What one statement of the agent may take."""
+
     time_s: float = 2.0
+    """Real seconds: the last resort, since it differs by host."""
+    steps: int = 20_000_000
+    """Steps of work as the engine counts them; the same on every host for one engine. About half a second."""
     rows: int = 500
     bytes: int = 256 * 1024
+    """Size of the answer, and (but not below 64 KiB) of each value that the statement handles."""
 
 
 class FrozenDatabase(ABC):

@@ -1,156 +1,160 @@
-"""The canonical form of rows, their additive hashes, and the net changes of a clone.
+"""The canonical form of rows, the same on every engine, and the digest of a table's rows.
 
-A table's digest is the sum, modulo 2^128, of the hashes of its rows: it does not depend on their order, and follows a change by
-one subtraction and one addition. Canonical bytes carry type and length, so no two rows share them; the sum is over 128 bits of
-BLAKE3 per row.
+A table's digest is the sum, modulo 2^128, of the hashes of its rows: it does not depend on their order, and a changed row changes
+it by one subtraction and one addition. That makes it cheap to keep step by step. It detects faults; it is no defence against
+somebody who searches for a collision.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from blake3 import blake3
-from sqlalchemy import MetaData, Table
+from sqlalchemy import Boolean, Column, Date, DateTime, Float, Integer, LargeBinary, MetaData, String, Table
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from wardian.sandbox.database.base import RowChange, Scalar
+from wardian.sandbox.database.base import Scalar
 from wardian.sandbox.errors import TemplateBroken
-from wardian.sandbox.fingerprint import Fingerprint, digest
+from wardian.sandbox.fingerprint import Fingerprint
 
-Stored: TypeAlias = int | float | str | bytes | None
+Stored: TypeAlias = bool | int | float | str | bytes | None
+"""What an engine's driver gives for a cell."""
 MODULUS = 1 << 128
-MOST_COLUMNS = 60
-"""An engine's function takes at most 127 arguments, and an update has two versions of each row."""
+INTERNAL = "wardian_"
+"""Names that begin so are ours; a world's tables may not."""
+MAX_COLUMNS = 100
 
 
-def canonical(row: Sequence[Stored]) -> bytes:
-    """A row as bytes, by the type of each value."""
-    parts = []
-    for value in row:
-        if value is None:
-            parts.append(b"n;")
-        elif isinstance(value, int):
-            parts.append(b"i%d;" % value)
-        elif isinstance(value, str):
-            text = value.encode("utf-8", "surrogatepass")
-            parts.append(b"s%d:%s" % (len(text), text))
-        elif isinstance(value, float):
-            parts.append(b"f%s;" % repr(value + 0.0).encode())
-        else:
-            parts.append(b"b%d:%s" % (len(value), value))
-    return b"".join(parts)
+def _as_flag(value: Stored) -> Stored:
+    return None if value is None else bool(value)
 
 
-def row_hash(table: str, row: Sequence[Stored]) -> int:
-    """128 bits over table name and canonical row."""
-    return int.from_bytes(blake3(table.encode() + b"\0" + canonical(row)).digest(length=16), "big")
+def _as_is(value: Stored) -> Stored:
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def _blob(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    raise TypeError(f"no cell of a row: {value!r}")
+
+
+_encode: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=_blob).encode
 
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """What of a table the change capture needs."""
+    """What the canonical form of a table's rows depends on."""
 
     name: str
     columns: tuple[str, ...]
     key: tuple[int, ...]
     """Positions of the primary key's columns."""
+    forms: tuple[tuple[int, Callable[[Stored], Stored]], ...] = ()
+    """Positions whose stored value is not always the canonical one, with what makes it so."""
 
-    @classmethod
-    def of(cls, table: Table) -> "TableShape":
-        """Read it from a schema.
+    @property
+    def internal(self) -> bool:
+        """Whether it is ours and no table of the world."""
+        return self.name.startswith(INTERNAL)
 
-        Raises:
-            TemplateBroken: no primary key, or too many columns.
-        """
-        columns = tuple(column.name for column in table.columns)
-        key = tuple(columns.index(column.name) for column in table.primary_key.columns)
-        if not key:
-            raise TemplateBroken(f"table {table.name}: every table of a world needs a primary key")
-        if len(columns) > MOST_COLUMNS:
-            raise TemplateBroken(f"table {table.name}: {len(columns)} columns; a world's table may have {MOST_COLUMNS}")
-        return cls(table.name, columns, key)
+    def canonical(self, row: Sequence[Stored]) -> Sequence[Stored]:
+        """The row's values in their canonical form."""
+        if not self.forms:
+            return row
+        values = list(row)
+        for position, form in self.forms:
+            values[position] = form(values[position])
+        return values
+
+    def digest(self, row: Sequence[Stored]) -> int:
+        """The hash of one row, below `MODULUS`."""
+        return int.from_bytes(blake3(_encode(self.canonical(row)).encode()).digest(16), "big")
 
     def key_of(self, row: Sequence[Stored]) -> tuple[Scalar, ...]:
-        return tuple(shown(row[position]) for position in self.key)
+        """The row's primary key."""
+        return tuple(scalar(row[position]) for position in self.key)
 
-    def named(self, row: Sequence[Stored]) -> dict[str, Scalar]:
-        return {name: shown(value) for name, value in zip(self.columns, row, strict=True)}
-
-
-def shapes(metadata: MetaData) -> tuple[TableShape, ...]:
-    """All tables of a schema, by name."""
-    return tuple(TableShape.of(table) for table in sorted(metadata.tables.values(), key=lambda table: table.name))
+    def as_mapping(self, row: Sequence[Stored]) -> dict[str, Scalar]:
+        """The row by column name."""
+        return {name: scalar(value) for name, value in zip(self.columns, self.canonical(row), strict=True)}
 
 
-def shown(value: Stored) -> Scalar:
-    """A stored value in a record of changes: bytes as hex text, fractions as their shortest text."""
-    if isinstance(value, bytes):
-        return f"x'{value.hex()}'"
+def scalar(value: Stored) -> Scalar:
+    """A cell as records show it: a float as its shortest exact text, bytes as `\\x` and hex digits."""
     if isinstance(value, float):
         return repr(value)
-    return value
+    return "\\x" + value.hex() if isinstance(value, bytes) else value
 
 
-@dataclass(slots=True)
-class TableSum:
-    total: int = 0
-    rows: int = 0
-
-    def add(self, table: str, row: Sequence[Stored]) -> None:
-        self.total = (self.total + row_hash(table, row)) % MODULUS
-        self.rows += 1
-
-    def remove(self, table: str, row: Sequence[Stored]) -> None:
-        self.total = (self.total - row_hash(table, row)) % MODULUS
-        self.rows -= 1
-
-    def leaf(self) -> str:
-        return f"{self.rows}:{self.total:032x}"
+def fingerprint_of(shapes: Iterable[TableShape], sums: Iterable[tuple[int, int]]) -> Fingerprint:
+    """One leaf per table, from its number of rows and sum of hashes; `(ids)` for the ids that were given out."""
+    leaves = zip(shapes, sums, strict=True)
+    return Fingerprint({"(ids)" if shape.internal else shape.name: f"{count} rows {total:032x}" for shape, (count, total) in leaves})
 
 
-def sum_rows(table: str, rows: Iterable[Sequence[Stored]]) -> TableSum:
-    """Digest of a whole table."""
-    found = TableSum()
+def summed(shape: TableShape, rows: Iterable[Sequence[Stored]]) -> tuple[int, int]:
+    """Number of rows, and sum of their hashes."""
+    count = total = 0
     for row in rows:
-        found.add(table, row)
-    return found
+        count += 1
+        total += shape.digest(row)
+    return count, total % MODULUS
 
 
-@dataclass(slots=True)
-class NetChanges:
-    """First and last version of each row that changed, by table and key; rows that came back to what they were drop out."""
+def shapes_of(metadata: MetaData) -> tuple[TableShape, ...]:
+    """The shapes of a schema's tables, by name.
 
-    rows: dict[tuple[str, tuple[Scalar, ...]], tuple[Sequence[Stored] | None, Sequence[Stored] | None]] = field(default_factory=dict)
-
-    def record(self, shape: TableShape, before: Sequence[Stored] | None, after: Sequence[Stored] | None) -> None:
-        if before is not None and after is not None and shape.key_of(before) != shape.key_of(after):
-            self.record(shape, before, None)
-            self.record(shape, None, after)
-            return
-        present = after if after is not None else before
-        assert present is not None
-        place = (shape.name, shape.key_of(present))
-        first = self.rows[place][0] if place in self.rows else before
-        if first == after:
-            self.rows.pop(place, None)
-        else:
-            self.rows[place] = (first, after)
-
-    def listed(self, by_name: Mapping[str, TableShape]) -> tuple[RowChange, ...]:
-        """As records, by table and key."""
-        found = []
-        for (table, key), (before, after) in sorted(self.rows.items(), key=lambda item: (item[0][0], order_of(item[0][1]))):
-            named = by_name[table].named
-            found.append(RowChange(table, key, None if before is None else named(before), None if after is None else named(after)))
-        return tuple(found)
+    Raises:
+        TemplateBroken: a table has no primary key, a reserved name, too many columns, or a type that is not exact.
+    """
+    return tuple(_shape(table) for table in sorted(metadata.tables.values(), key=lambda table: table.name))
 
 
-def order_of(key: tuple[Scalar, ...]) -> tuple[tuple[int, int, str], ...]:
-    """A total order over keys of mixed types: null, then numbers, then text."""
-    return tuple((0, 0, "") if v is None else (1, int(v), "") if isinstance(v, int) else (2, 0, v) for v in key)
+def check_table(name: str, columns: Sequence[str], key: Sequence[int]) -> None:
+    """Look whether changes of a table can be captured.
+
+    Raises:
+        TemplateBroken: they cannot.
+    """
+    if name.lower().startswith((INTERNAL, "sqlite_")):
+        raise TemplateBroken(f"table {name}: names that begin with {INTERNAL} or sqlite_ are reserved")
+    if not key:
+        raise TemplateBroken(f"table {name}: a world's table needs a primary key, to tell its rows apart")
+    if len(columns) > MAX_COLUMNS:
+        raise TemplateBroken(f"table {name}: {len(columns)} columns; at most {MAX_COLUMNS} can be captured")
 
 
-def fingerprint_of(sums: Mapping[str, TableSum], ids: Mapping[str, int]) -> Fingerprint:
-    """One leaf per table, and one for the ids that were given out."""
-    leaves = {name: found.leaf() for name, found in sums.items()}
-    leaves["(ids)"] = digest(repr(sorted(ids.items())).encode())
-    return Fingerprint(leaves)
+def _shape(table: Table) -> TableShape:
+    columns = tuple(column.name for column in table.columns)
+    key = tuple(columns.index(column.name) for column in table.primary_key.columns)
+    check_table(table.name, columns, key)
+    forms = ((position, _form(column)) for position, column in enumerate(table.columns))
+    return TableShape(table.name, columns, key, tuple((position, form) for position, form in forms if form))
+
+
+def _form(column: Column[Any]) -> Callable[[Stored], Stored] | None:
+    kind: TypeEngine[Any] = column.type
+    while isinstance(kind, TypeDecorator):
+        kind = kind.impl_instance
+    if isinstance(kind, Boolean):
+        return _as_flag
+    if isinstance(kind, Float | LargeBinary):
+        return _as_is
+    if isinstance(kind, Integer | String | Date) or (isinstance(kind, DateTime) and kind.timezone):
+        return None
+    raise TemplateBroken(
+        f"column {column}: {column.type!r} is not kept exactly on every engine; "
+        "use Money, Instant, Id, Text, Flag, Real or JsonValue of wardian.sandbox.database.types"
+    )
+
+
+def any_shape(name: str, columns: tuple[str, ...], key: tuple[int, ...]) -> TableShape:
+    """The shape of a table without declared types that bind: each cell by its own type.
+
+    Raises:
+        TemplateBroken: as `check_table`.
+    """
+    check_table(name, columns, key)
+    return TableShape(name, columns, key, tuple((position, _as_is) for position in range(len(columns))))

@@ -1,6 +1,8 @@
-"""Column types of world schemas: few, engine-neutral, and each with one canonical form.
+"""Column types of world schemas. A value is kept exactly or refused; none is quietly changed.
 
-Values are checked before they reach an engine, so that both engines refuse the same ones, by one typed error.
+Each type stores the same canonical value on every engine: integers as 64-bit integers, instants as milliseconds of UTC, JSON as
+one canonical text. What an engine would bend (floats for money, naive times, NaN, NUL in text) is refused as `invalid_value`
+before it reaches the engine.
 """
 
 import json
@@ -8,159 +10,183 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Dialect, Float, Integer, String
-from sqlalchemy import Text as SqlText
-from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlalchemy import BigInteger, Boolean, DateTime, Dialect, Float, String
+from sqlalchemy.types import TypeDecorator
 
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
-INT64 = range(-(2**63), 2**63)
-_BIG: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
-"""SQLite's INTEGER holds 64 bits, and its strict tables know no other name for it."""
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
-def refuse(message: str) -> DatabaseProblem:
-    """A value that no engine gets to see."""
+def invalid(message: str) -> DatabaseProblem:
+    """The problem of a value that cannot be kept exactly."""
     return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, message)
 
 
-def whole(value: object, what: str) -> int:
-    """A 64-bit integer that is no bool.
+def check_text(value: str) -> str:
+    """Give `value` back.
 
     Raises:
-        DatabaseProblem: it is something else.
+        DatabaseProblem: it holds NUL or a lone surrogate, which not every engine can keep.
     """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise refuse(f"{what} must be a whole number, got {value!r}")
-    if value not in INT64:
-        raise refuse(f"{what} is out of the range of 64 bits: {value}")
+    if "\x00" in value:
+        raise invalid("text must not hold the NUL character")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise invalid("text must be valid Unicode; it holds a lone surrogate") from None
     return value
+
+
+def check_integer(value: Any, what: str = "an integer") -> int:
+    """Give `value` back.
+
+    Raises:
+        DatabaseProblem: it is no integer (bools are none) or does not fit in 64 bits.
+    """
+    if type(value) is not int:
+        raise invalid(f"{what} must be a whole number, not {value!r}")
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise invalid(f"{what} must fit in 64 bits, got {value}")
+    return value
+
+
+def check_real(value: float) -> float:
+    """Give `value` back, with -0.0 as 0.0.
+
+    Raises:
+        DatabaseProblem: it is NaN or infinite.
+    """
+    if not math.isfinite(value):
+        raise invalid(f"a number must be finite, not {value}")
+    return value + 0.0
+
+
+def instant_text(value: datetime) -> str:
+    """The stored text of `value`, such as `2026-03-01T09:00:00.000Z`; texts sort as the instants do.
+
+    Raises:
+        DatabaseProblem: it is naive, or not a whole number of milliseconds.
+    """
+    if value.tzinfo is None:
+        raise invalid(f"a time needs a time zone; {value.isoformat()} has none")
+    moment = value.astimezone(UTC)
+    if moment.microsecond % 1000:
+        raise invalid(f"a time holds whole milliseconds; {value.isoformat()} is finer")
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
+
+
+def canonical_json(value: Any) -> str:
+    """`value` as JSON with sorted keys and no spaces; equal values give equal texts.
+
+    Raises:
+        DatabaseProblem: it is not JSON, or holds NaN, infinity, or text that `check_text` refuses.
+    """
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise invalid(f"no JSON value: {error}") from error
+    if "\\u0000" in text:
+        raise invalid("text must not hold the NUL character")
+    return check_text(text)
 
 
 class Id(TypeDecorator[int]):
-    """An id that the world allocates; 64-bit."""
+    """A 64-bit integer that names a row. The world gives it out: see `WorldDatabase.allocate_id`."""
 
-    impl = _BIG
+    impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
-        return None if value is None else whole(value, "an id")
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        return None if value is None else check_integer(value, "an id")
 
 
 class Count(TypeDecorator[int]):
-    """A whole number; 64-bit."""
+    """A whole number of 64 bits."""
 
-    impl = _BIG
+    impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
-        return None if value is None else whole(value, "a number")
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        return None if value is None else check_integer(value, "a number")
 
 
 class Money(TypeDecorator[int]):
-    """An amount in minor units (cents); never a float."""
+    """An amount in integer minor units (cents). Floats, bools and decimals are refused."""
 
-    impl = _BIG
+    impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
-        return None if value is None else whole(value, "an amount in minor units")
-
-
-class Flag(TypeDecorator[bool]):
-    """True or false, stored as 1 or 0."""
-
-    impl = Integer
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
-        if value is None:
-            return None
-        if not isinstance(value, bool):
-            raise refuse(f"a flag must be true or false, got {value!r}")
-        return int(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> bool | None:
-        return None if value is None else bool(value)
-
-
-def checked_text(value: object) -> str:
-    """Text without NUL or lone surrogates.
-
-    Raises:
-        DatabaseProblem: it holds one, or is no text.
-    """
-    if not isinstance(value, str):
-        raise refuse(f"text expected, got {type(value).__name__}")
-    if "\0" in value:
-        raise refuse("text must not hold a NUL character (U+0000)")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise refuse("text must be valid Unicode: it holds a lone surrogate") from None
-    return value
-
-
-class Text(TypeDecorator[str]):
-    """Unicode text; compared by code point."""
-
-    impl = SqlText
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else checked_text(value)
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        return None if value is None else check_integer(value, "an amount in minor units")
 
 
 class Instant(TypeDecorator[datetime]):
-    """A moment: aware datetimes here, fixed-width UTC text with milliseconds in the database (`2026-03-01T09:00:00.000Z`)."""
+    """A moment: aware datetimes in, UTC out, whole milliseconds. SQLite keeps fixed-width text."""
 
-    impl = SqlText().with_variant(String(24), "postgresql")
+    impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else instant_text(value)
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is not None:
+            if not isinstance(value, datetime):
+                raise invalid(f"a time must be a datetime, not {value!r}")
+            instant_text(value)
+        return value
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        return None if value is None else datetime.fromisoformat(value)
-
-
-def instant_text(value: object) -> str:
-    """The canonical text of a moment.
-
-    Raises:
-        DatabaseProblem: `value` is no datetime, or has no time zone.
-    """
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise refuse(f"a moment must be a datetime with a time zone, got {value!r}")
-    moment = value.astimezone(UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
 
 
-class JsonValue(TypeDecorator[Any]):
-    """Any JSON value, stored as canonical text: sorted keys, no spaces, so that equal values are equal text."""
+class Text(TypeDecorator[str]):
+    """Valid Unicode without NUL, compared by code point."""
 
-    impl = SqlText
+    impl = String
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str:
-        try:
-            return checked_text(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise refuse(f"not a JSON value: {error}") from None
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise invalid(f"text must be a string, not {value!r}")
+        return check_text(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else json.loads(value)
+
+class Flag(TypeDecorator[bool]):
+    """True or false; SQLite keeps 1 or 0."""
+
+    impl = Boolean
+    cache_ok = True
+
+    def process_bind_param(self, value: bool | None, dialect: Dialect) -> bool | None:
+        if value is not None and type(value) is not bool:
+            raise invalid(f"a flag must be true or false, not {value!r}")
+        return value
 
 
 class Real(TypeDecorator[float]):
-    """A finite binary fraction; not for money. Negative zero becomes zero."""
+    """A finite number. Never for money."""
 
     impl = Float
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> float | None:
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise refuse(f"a finite number expected, got {value!r}")
-        return float(value) + 0.0
+        if type(value) not in (int, float):
+            raise invalid(f"a number is wanted, not {value!r}")
+        return check_real(float(value))
+
+
+class JsonValue(TypeDecorator[Any]):
+    """Any JSON value, kept as canonical text, so that equal values are equal rows. `None` is SQL NULL."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else canonical_json(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)

@@ -1,0 +1,107 @@
+"""What changed: kept as it happens, exact under every kind of rollback, and summed up on commit.
+
+An engine reports each row that it removes or adds. Each report gets the number of reports before it, which the engine keeps
+*in the database itself*: when a statement, a savepoint or a transaction is undone, that number goes back with it, and the next
+report (or the commit) drops all that came after. So no kind of rollback needs to be noticed.
+"""
+
+from collections.abc import Sequence
+
+from wardian.sandbox.database.base import RowChange, Scalar
+from wardian.sandbox.database.rows import MODULUS, Stored, TableShape, fingerprint_of
+from wardian.sandbox.fingerprint import Fingerprint
+
+_Row = Sequence[Stored]
+_Window = dict[tuple[int, tuple[Scalar, ...]], list[_Row | None]]
+"""First and last row of each key that changed; `None` where there was or is no row."""
+
+
+class Journal:
+    """Reports of the running transaction, and the sums and net changes of the committed ones."""
+
+    def __init__(self, shapes: Sequence[TableShape], counts: Sequence[int], totals: Sequence[int]) -> None:
+        self._shapes = shapes
+        self._counts = list(counts)
+        self._totals = list(totals)
+        self._base = 0
+        self._reports: list[tuple[int, bool, _Row]] = []
+        self._since_start: _Window = {}
+        self._since_taken: _Window = {}
+        self._fingerprint: Fingerprint | None = None
+
+    def removed(self, mark: int, table: int, *row: Stored) -> int:
+        """Note that `row` is gone; gives the next mark."""
+        return self._note(mark, table, False, row)
+
+    def added(self, mark: int, table: int, *row: Stored) -> int:
+        """Note that `row` is new; gives the next mark."""
+        return self._note(mark, table, True, row)
+
+    def _note(self, mark: int, table: int, is_added: bool, row: _Row) -> int:
+        del self._reports[mark - self._base :]
+        self._reports.append((table, is_added, row))
+        return mark + 1
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything was reported in the running transaction, undone or not."""
+        return bool(self._reports)
+
+    def commit(self, mark: int) -> None:
+        """Count the reports up to `mark` as done."""
+        del self._reports[mark - self._base :]
+        for table, is_added, row in self._reports:
+            self._apply(table, is_added, row)
+        if self._reports:
+            self._fingerprint = None
+        self._reports.clear()
+        self._base = mark
+
+    def rollback(self) -> None:
+        """Forget the running transaction."""
+        self._reports.clear()
+
+    def _apply(self, table: int, is_added: bool, row: _Row) -> None:
+        shape = self._shapes[table]
+        sign = 1 if is_added else -1
+        self._counts[table] += sign
+        self._totals[table] = (self._totals[table] + sign * shape.digest(row)) % MODULUS
+        if shape.internal:
+            return
+        key = table, shape.key_of(row)
+        for window in (self._since_start, self._since_taken):
+            seen = window.get(key)
+            if seen is None:
+                window[key] = [None, row] if is_added else [row, None]
+            else:
+                seen[1] = row if is_added else None
+
+    def fingerprint(self) -> Fingerprint:
+        """The committed state: one leaf per table."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint_of(self._shapes, zip(self._counts, self._totals, strict=True))
+        return self._fingerprint
+
+    def since_start(self) -> tuple[RowChange, ...]:
+        """Net changes of all committed transactions."""
+        return self._net(self._since_start)
+
+    def take(self) -> tuple[RowChange, ...]:
+        """Net changes since the last call."""
+        found = self._net(self._since_taken)
+        self._since_taken = {}
+        return found
+
+    def _net(self, window: _Window) -> tuple[RowChange, ...]:
+        changes = []
+        for (table, key), (before, after) in window.items():
+            shape = self._shapes[table]
+            old = None if before is None else shape.as_mapping(before)
+            new = None if after is None else shape.as_mapping(after)
+            if old != new:
+                changes.append(RowChange(shape.name, key, old, new))
+        return tuple(sorted(changes, key=_order))
+
+
+def _order(change: RowChange) -> tuple[str, tuple[tuple[str, Scalar], ...]]:
+    return change.table, tuple((type(value).__name__, value) for value in change.key)

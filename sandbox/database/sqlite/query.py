@@ -1,0 +1,152 @@
+"""The agent's own SQL on a clone: read only, one statement, within limits of time, work, memory and size.
+
+The first limit is a number of steps of SQLite's virtual machine: unlike a time it stops a statement at the same place on every
+host. The time limit is behind it, for single steps that take long.
+"""
+
+import resource
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from wardian.sandbox.database.base import QueryLimits, Rows, Scalar
+from wardian.sandbox.database.rows import Stored
+from wardian.sandbox.database.sqlite.functions import NO_NOW, DateFunctions
+from wardian.sandbox.database.sqlite.roles import TABLE_FUNCTIONS, Role
+from wardian.sandbox.database.sqlite.statements import prepared
+from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind, LeakDetected
+
+_STEPS_PER_LOOK = 1000
+_MEMORY_KIB = 512 * 1024
+"""How far the process may grow under one statement."""
+_MIN_VALUE_BYTES = 64 * 1024
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_COLUMN: 250,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 100_000,
+}
+
+
+class _Watch:
+    """Stops a statement that does too much. SQLite calls it every `_STEPS_PER_LOOK` steps."""
+
+    def __init__(self, limits: QueryLimits) -> None:
+        self._looks = limits.steps // _STEPS_PER_LOOK
+        self._time_s = limits.time_s
+        self._until = time.monotonic() + limits.time_s
+        self._memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + _MEMORY_KIB
+        self.why = ""
+
+    def __call__(self) -> int:
+        self._looks -= 1
+        if self._looks <= 0:
+            self.why = "it does too much work"
+        elif time.monotonic() > self._until:
+            self.why = f"it ran longer than {self._time_s:g} s"
+        elif self._looks % 4 == 0 and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > self._memory:
+            self.why = "it needs too much memory"
+        return 1 if self.why else 0
+
+
+class AgentQueries:
+    """Runs statements as the agent, and gives the connection back as it was."""
+
+    def __init__(self, connection: sqlite3.Connection, tables: frozenset[str], dates: DateFunctions) -> None:
+        self._connection = connection
+        self._role = Role(tables, writes=False)
+        self._dates = dates
+        self._connected: set[str] = set()
+
+    def run(self, sql: str, parameters: Mapping[str, Scalar] | None, limits: QueryLimits, after: Role) -> Rows:
+        """Run one statement; `after` is the role to go back to.
+
+        Raises:
+            DatabaseProblem: it was refused or stopped.
+            LeakDetected: it changed something, which must not be possible.
+        """
+        text = prepared(sql)
+        before = self._connection.total_changes
+        watch = _Watch(limits)
+        self._role.denied, self._dates.refused = "", False
+        try:
+            self._connect_table_functions(text)
+            with self._as_agent(limits, watch, after):
+                return _fetch(self._connection, text, parameters or {}, limits)
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeEncodeError) as error:
+            raise self._problem(error, watch, limits) from error
+        finally:
+            if self._connection.in_transaction or self._connection.total_changes != before:
+                raise LeakDetected("world database", (f"a statement that may only read has written: {sql[:200]!r}",))
+
+    def _connect_table_functions(self, text: str) -> None:
+        """On first use SQLite declares a table for such a function, which the authorizer would take for writing."""
+        lowered = text.lower()
+        for name in TABLE_FUNCTIONS - self._connected:
+            if name in lowered:
+                self._connection.set_authorizer(None)
+                self._connection.execute(f"SELECT * FROM {name} LIMIT 0").close()
+                self._connected.add(name)
+
+    @contextmanager
+    def _as_agent(self, limits: QueryLimits, watch: _Watch, after: Role) -> Iterator[None]:
+        # Setting the authorizer also makes SQLite prepare every cached statement again, so none keeps another role's rights.
+        connection = self._connection
+        caps = {**_LIMITS, sqlite3.SQLITE_LIMIT_LENGTH: max(limits.bytes, _MIN_VALUE_BYTES)}
+        kept = {limit: connection.setlimit(limit, value) for limit, value in caps.items()}
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.set_authorizer(self._role)
+        connection.set_progress_handler(watch, _STEPS_PER_LOOK)
+        try:
+            yield
+        finally:
+            connection.set_progress_handler(None, 0)
+            connection.set_authorizer(after)
+            connection.text_factory = str
+            for limit, value in kept.items():
+                connection.setlimit(limit, value)
+
+    def _problem(self, error: Exception, watch: _Watch, limits: QueryLimits) -> DatabaseProblem:
+        message = str(error)
+        if watch.why:
+            return DatabaseProblem(DatabaseProblemKind.TOO_SLOW, f"the statement was stopped: {watch.why}; narrow it")
+        if self._dates.refused:
+            return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, NO_NOW)
+        if self._role.denied:
+            return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, self._role.denied)
+        if "too big" in message:
+            most = max(limits.bytes, _MIN_VALUE_BYTES)
+            return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, f"a value has more than the {most} bytes that are allowed")
+        if isinstance(error, OverflowError) or any(
+            words in message for words in ("overflow", "malformed JSON", "JSON path", "too complex")
+        ):
+            return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, message)
+        return DatabaseProblem(DatabaseProblemKind.SYNTAX, message)
+
+
+def _fetch(connection: sqlite3.Connection, sql: str, parameters: Mapping[str, Scalar], limits: QueryLimits) -> Rows:
+    cursor = connection.execute(sql, dict(parameters))
+    try:
+        columns = tuple(column[0] for column in cursor.description or ())
+        rows: list[tuple[Scalar | float, ...]] = []
+        size = 0
+        for stored in cursor:
+            row = tuple(map(_shown, stored))
+            size += sum(len(value.encode()) if isinstance(value, str) else 8 for value in row)
+            if len(rows) == limits.rows or size > limits.bytes:
+                return Rows(columns, tuple(rows), truncated=True)
+            rows.append(row)
+        return Rows(columns, tuple(rows))
+    finally:
+        cursor.close()
+
+
+def _shown(value: Stored) -> Scalar | float:
+    """A cell as the agent sees it: bytes as `\\x` and hex digits, an infinite number as text."""
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value + 0.0 if isinstance(value, float) else value
