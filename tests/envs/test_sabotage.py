@@ -127,7 +127,9 @@ async def test_a_fingerprint_that_drifted_from_the_rows_fails_the_episode(make_e
         await env.reset(TASK)
         assert env._episode is not None
         database: Any = env._episode.world.database
-        database._sums["loans"].total += 1
+        journal = database._journal
+        journal._totals[[shape.name for shape in journal._shapes].index("loans")] += 1
+        journal._fingerprint = None
         step = await env.step(Message("Done."))
         assert (step.reward, step.info.end_cause) == (None, "state_mismatch")
         assert step.failed is not None
