@@ -56,7 +56,9 @@ def _latencies(axes: "Axes", numbers: Numbers) -> None:
 
 def _rates(axes: "Axes", numbers: Numbers) -> None:
     at_once = numbers["resets_at_once"]
-    rows = {f"{cells} cells": row["per_s"] for cells, row in at_once.items()} | {"containers": numbers["container"]["at_once"]["per_s"]}
+    rows = {f"{cells} cell{'s' * (cells != '1')}": row["per_s"] for cells, row in at_once.items()} | {
+        "containers": numbers["container"]["at_once"]["per_s"]
+    }
     bars = axes.bar(list(rows), list(rows.values()), color=["#3b7a57"] * len(at_once) + ["#999999"])
     axes.bar_label(bars, fmt="%.0f")
     axes.set_title("Verified resets per second, ordinary and vandal mixed")
@@ -68,7 +70,7 @@ def _parts(axes: "Axes", numbers: Numbers) -> None:
         widths = [numbers["reset"][kind]["parts_p50_ms"][part] for kind in left]
         axes.barh(list(left), widths, left=list(left.values()), label=part)
         left = {kind: left[kind] + width for kind, width in zip(left, widths, strict=True)}
-    axes.legend(fontsize="small", ncols=3)
+    axes.legend(fontsize="small", ncols=6, loc="lower center", bbox_to_anchor=(0.5, -0.32))
     axes.set_xlabel("medians of the parts, ms")
     axes.set_title("Where a reset's time goes")
 

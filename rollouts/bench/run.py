@@ -1,4 +1,4 @@
-"""The whole benchmark, in one run: some of every measurement in each round, then growth, then one object with all numbers."""
+"""The whole benchmark, in one run: how many cells stand, then some of everything else in each round."""
 
 import tempfile
 import time
@@ -7,11 +7,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardian.envs.registry import load_world
+import anyio.to_thread
+
+from wardian.envs.registry import cell_spec, load_world
 from wardian.rollouts.bench.calls import CallBench
 from wardian.rollouts.bench.commands import CommandBench
 from wardian.rollouts.bench.containers import ContainerBench, plain_container
-from wardian.rollouts.bench.growth import GrowthBench
+from wardian.rollouts.bench.growth import GrowthBench, neighbours
 from wardian.rollouts.bench.machine import describe, load
 from wardian.rollouts.bench.memory import memory_of, summary
 from wardian.rollouts.bench.resets import ResetBench, places
@@ -19,8 +21,12 @@ from wardian.rollouts.bench.samples import Numbers
 from wardian.rollouts.bench.scale import Scale
 from wardian.rollouts.bench.targets import judged, ratios
 from wardian.rollouts.ground import Ground, open_ground
+from wardian.sandbox.cell import Tier
+from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.engine import Engine
+from wardian.sandbox.images import require_agent_image
 from wardian.sandbox.pool import CellPool
+from wardian.sandbox.probe import probe
 
 Note = Callable[[str], None]
 
@@ -31,16 +37,23 @@ async def measure(scale: Scale, note: Note = lambda line: None) -> Numbers:
     Raises:
         SandboxError: the engine, the cells or the template cannot be had.
     """
+    world = load_world("billing")
     async with AsyncExitStack() as stack:
         engine = await Engine.open()
         stack.callback(engine.close)
+        note("cells that stand beside one another")
+        template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template)
+        tier = (await probe(engine, await anyio.to_thread.run_sync(require_agent_image))).tier or Tier.CHAMBER
+        spec = await anyio.to_thread.run_sync(cell_spec, world, tier)
+        beside = await neighbours(engine, spec, template, world.template.metadata, scale)
         note("starting cells")
-        ground = await stack.enter_async_context(open_ground(load_world("billing"), cells=max(scale.cells)))
+        ground = await stack.enter_async_context(open_ground(world, cells=max(scale.cells), tier=tier))
         assert ground.cells is not None, "billing needs cells"
         await ground.cells.settle()
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-bench-"))
-        plain = await stack.enter_async_context(plain_container(engine, ground.cells.spec))
-        return await Bench.over(engine, ground, ground.cells, plain, Path(directory), scale, note).run()
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-bench-")))
+        plain = await stack.enter_async_context(plain_container(engine, spec))
+        growth = GrowthBench(ground.cells, template, world.template.metadata, scale, beside)
+        return await Bench.over(engine, ground, ground.cells, plain, directory, growth, note).run()
 
 
 @dataclass(slots=True)
@@ -58,31 +71,33 @@ class Bench:
     growth: GrowthBench
 
     @classmethod
-    def over(cls, engine: Engine, ground: Ground, pool: CellPool, plain: str, directory: Path, scale: Scale, note: Note) -> "Bench":
+    def over(cls, engine: Engine, ground: Ground, pool: CellPool, plain: str, directory: Path, growth: GrowthBench, note: Note) -> "Bench":
         """Set all parts up over one ground."""
         template, metadata = ground.template, ground.world.template.metadata
         return cls(
             engine=engine,
             pool=pool,
             plain=plain,
-            scale=scale,
+            scale=growth.scale,
             note=note,
             resets=ResetBench(pool, template, metadata),
             containers=ContainerBench(engine, pool.spec),
             commands=CommandBench(pool, template),
             calls=CallBench(ground, directory),
-            growth=GrowthBench(pool, template, metadata, scale),
+            growth=growth,
         )
 
     async def run(self) -> Numbers:
-        """Measure in the order that disturbs least: memory of fresh cells, rounds, growth."""
+        """Measure in the order that disturbs least: memory of fresh cells, rounds, hundreds of episodes on one cell."""
         began = time.perf_counter()
         machine = await describe(self.engine)
         memory = await self._memory()
+        await self.growth.build_worlds()
         for number in range(self.scale.rounds):
             self.note(f"round {number + 1} of {self.scale.rounds}")
             await self._round()
-        await self._growth()
+        self.note(f"{self.scale.episodes} episodes on one cell")
+        await self.growth.many_episodes(self.engine)
         await self.pool.settle()
         memory_after = await self._memory()
         found = self._numbers() | {"memory": memory | {"after_all_mib": memory_after["per_cell_mib"]}}
@@ -105,14 +120,8 @@ class Bench:
         for cells in scale.cells:
             await self.resets.at_once(cells, scale.batches)
             await self.commands.at_once(cells, scale.commands)
-
-    async def _growth(self) -> None:
-        self.note("growth with world, files, cells")
         await self.growth.sizes()
         await self.growth.dirt()
-        await self.growth.neighbours(self.engine, self.pool.spec)
-        self.note(f"{self.scale.episodes} episodes on one cell")
-        await self.growth.many_episodes()
 
     async def _memory(self) -> Numbers:
         async with places(self.pool, self.resets.template, max(self.scale.cells)) as held:
@@ -122,7 +131,8 @@ class Bench:
         statistics = self.pool.statistics()
         resets = self.resets
         return {
-            "leaks": len(statistics.leaks) + resets.leaks + self.growth.leaks,
+            "tier": self.pool.spec.tier.value,
+            "leaks": len(statistics.leaks) + resets.leaks + self.growth.leaks + self.growth.neighbours.leaks,
             "verified_resets": statistics.verified,
             "cells_replaced": statistics.replaced,
             "world_bytes": getattr(resets.template, "size_bytes", None),
