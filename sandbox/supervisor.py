@@ -232,6 +232,12 @@ class Settings:
         self.file_size_mib: int = given["file_size_mib"]
         self.proc = -1
         """A writable /proc of the chamber, which only trusted processes hold: the agent's is read-only."""
+        nothing = "0" * 16
+        self.must_show = (
+            f"\nUid:\t{self.uid}\t{self.uid}\t{self.uid}\t{self.uid}\n", f"\nGid:\t{self.uid}\t{self.uid}\t{self.uid}\t{self.uid}\n",
+            *(f"\nCap{kind}:\t{nothing}\n" for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")), "\nNoNewPrivs:\t1\n", "\nSeccomp:\t2\n",
+        )  # fmt: skip
+        """Lines that the kernel must show of every process that the agent runs."""
         self.environment: dict[str, str] = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": self.workdir,
@@ -487,6 +493,7 @@ class Runner:
             try:
                 result, data = run_command(json.loads(body), descriptors, self.settings, self.memory)
             except Exception as error:  # noqa: BLE001 - a runner must always answer
+                end_descendants(self.settings, time.monotonic() + 5)
                 result, data = {"failed": f"{type(error).__name__}: {error}"}, b""
             finally:
                 for descriptor in descriptors:
@@ -518,6 +525,14 @@ def run_command(request: dict[str, Any], descriptors: list[int], settings: Setti
     return result, b"".join(bytes(stream.head) + bytes(stream.tail) for stream in streams)
 
 
+def agent_faults(settings: Settings, pid: int) -> str:
+    """What is not as it must be of a command's process, right after it was executed; empty when all is."""
+    descriptor = os.open(f"{pid}/status", os.O_RDONLY | os.O_CLOEXEC, dir_fd=settings.proc)
+    status = os.read(descriptor, 8192).decode("utf-8", "replace")
+    os.close(descriptor)
+    return ",".join(line.strip().partition(":")[0] for line in settings.must_show if line not in status)
+
+
 def live(
     request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int], streams: list[Capture], error_read: int, settings: Settings
 ) -> dict[str, Any]:
@@ -532,6 +547,8 @@ def live(
             for descriptor in pipes.values():
                 os.close(descriptor)
         error = os.read(error_read, 4096)
+        if not error and (faults := agent_faults(settings, child)):
+            raise RuntimeError(f"a command's process has more than an agent may: {faults}")
         status, timed_out = wait_for(child, streams, started + request["timeout_s"])
     except Cancelled:
         pass
@@ -965,42 +982,15 @@ def sockets_in_use() -> str:
     return " ".join(found)
 
 
-class AgentProbe:
-    """Becomes the agent in a child, to tell what the kernel says of it: user, capabilities, filters, limits, umask.
+def what_agents_inherit(settings: Settings) -> str:
+    """What every command of the chamber starts with, as the kernel shows it of init, and the limits that it will take on.
 
-    Started before the other measurements and collected after them, so that they run side by side.
+    That a command's process really has given up the rest is asserted for each one, by its runner (`agent_faults`).
     """
-
-    def __init__(self, settings: Settings) -> None:
-        self.reader, writer = os.pipe2(os.O_CLOEXEC)
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                limit(settings)
-                become_agent(settings)
-                os.write(writer, self.describe(settings).encode())
-            except BaseException as error:  # noqa: BLE001 - shows as a leaf that is not as expected
-                os.write(writer, f"broken: {type(error).__name__}: {error}".encode())
-            finally:
-                os._exit(0)
-        os.close(writer)
-
-    @staticmethod
-    def describe(settings: Settings) -> str:
-        wanted = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
-        lines = dict(line.split(":\t", 1) for line in read_text("/proc/self/status").splitlines() if ":\t" in line)
-        limits = [resource.getrlimit(kind)[0] for kind, _ in settings.limits()]
-        report = [f"{name}={' '.join(lines.get(name, '').split())}" for name in wanted] + [f"limits={limits}", f"umask={os.umask(0o022):o}"]
-        return ";".join(report).replace(str(settings.uid), "agent")
-
-    def collect(self) -> str:
-        """Wait for the child and give its report."""
-        parts = []
-        while part := os.read(self.reader, 65536):
-            parts.append(part)
-        os.close(self.reader)
-        os.waitpid(self.pid, 0)
-        return b"".join(parts).decode()
+    wanted = ("CapInh", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+    lines = dict(line.split(":\t", 1) for line in read_text("/proc/self/status").splitlines() if ":\t" in line)
+    hard = [resource.getrlimit(kind)[1] for kind, _ in settings.limits()]
+    return ";".join([*(f"{name}={lines.get(name, '').strip()}" for name in wanted), f"limits={settings.limits()}", f"hard={hard}"])
 
 
 def short(text: str) -> str:
@@ -1021,8 +1011,7 @@ def measure_inside(settings: Settings) -> dict[str, str]:
     """Leaves that only the chamber itself can tell, measured before it runs anything."""
     ipc = {name: len(read_text(f"/proc/sysvipc/{name}").splitlines()) - 1 for name in ("shm", "msg", "sem")}
     interfaces = sorted(line.split(":")[0].strip() for line in read_text("/proc/net/dev").splitlines()[2:])
-    probe = AgentProbe(settings)
-    ours = {1, os.getpid(), probe.pid}
+    ours = {1, os.getpid()}
     leaves = {
         "processes": ",".join(sorted((name for name in os.listdir("/proc") if name.isdigit() and int(name) not in ours), key=int)),
         "mounts": short(mount_table(settings.tier == "chamber")),
@@ -1033,7 +1022,7 @@ def measure_inside(settings: Settings) -> dict[str, str]:
         "environment": short(json.dumps(settings.environment, sort_keys=True)),
         "hostname": socket.gethostname(),
     }
-    leaves["agent"] = probe.collect()
+    leaves["agent"] = what_agents_inherit(settings)
     return leaves
 
 
