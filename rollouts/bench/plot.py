@@ -60,8 +60,10 @@ def _rates(axes: "Axes", numbers: Numbers) -> None:
         "containers": numbers["container"]["at_once"]["per_s"]
     }
     bars = axes.bar(list(rows), list(rows.values()), color=["#3b7a57"] * len(at_once) + ["#999999"])
-    axes.bar_label(bars, fmt="%.0f")
-    axes.set_title("Verified resets per second, ordinary and vandal mixed")
+    axes.bar_label(bars, fmt="%.0f", padding=2)
+    axes.margins(y=0.12)
+    axes.set_ylabel("per second")
+    axes.set_title("Verified resets, half of them after a vandal")
 
 
 def _parts(axes: "Axes", numbers: Numbers) -> None:
@@ -70,7 +72,8 @@ def _parts(axes: "Axes", numbers: Numbers) -> None:
         widths = [numbers["reset"][kind]["parts_p50_ms"][part] for kind in left]
         axes.barh(list(left), widths, left=list(left.values()), label=part)
         left = {kind: left[kind] + width for kind, width in zip(left, widths, strict=True)}
-    axes.legend(fontsize="small", ncols=6, loc="lower center", bbox_to_anchor=(0.5, -0.32))
+    axes.legend(fontsize="small", ncols=3, loc="upper right")
+    axes.set_ylim(-0.5, 2.2)
     axes.set_xlabel("medians of the parts, ms")
     axes.set_title("Where a reset's time goes")
 
@@ -79,7 +82,7 @@ def _growth(axes: "Axes", numbers: Numbers) -> None:
     names, values = [], []
     for what, rows in numbers["growth"].items():
         for name, row in rows.items():
-            names.append(name if what in ("world", "episodes") else f"{name} {what}")
+            names.append(name if what in ("world", "episodes") else f"{name} {what}" if name != "1" else "1 cell")
             values.append(row["p50_ms"])
     bars = axes.barh(names[::-1], values[::-1], color="#5b7fa6")
     axes.bar_label(bars, fmt="%.1f", padding=3)
