@@ -16,6 +16,8 @@ from sqlalchemy.types import TypeDecorator
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+MAX_TEXT_BYTES = 1 << 20
+"""What one text may hold; it bounds the memory that a tool can fill by one value."""
 
 
 def invalid(message: str) -> DatabaseProblem:
@@ -27,15 +29,18 @@ def check_text(value: str) -> str:
     """Give `value` back.
 
     Raises:
-        DatabaseProblem: it holds NUL or a lone surrogate, which not every engine can keep.
+        DatabaseProblem: it holds NUL or a lone surrogate, which not every engine can keep, or more than `MAX_TEXT_BYTES`.
     """
     if "\x00" in value:
         raise invalid("text must not hold the NUL character")
+    size = len(value)
     if not value.isascii():
         try:
-            value.encode()
+            size = len(value.encode())
         except UnicodeEncodeError:
             raise invalid("text must be valid Unicode; it holds a lone surrogate") from None
+    if size > MAX_TEXT_BYTES:
+        raise invalid(f"text must not be longer than {MAX_TEXT_BYTES} bytes; it has {size}")
     return value
 
 
@@ -67,11 +72,14 @@ def instant_text(value: datetime) -> str:
     """The stored text of `value`, such as `2026-03-01T09:00:00.000Z`; texts sort as the instants do.
 
     Raises:
-        DatabaseProblem: it is naive, or not a whole number of milliseconds.
+        DatabaseProblem: it is naive, no whole number of milliseconds, or outside the years 1 to 9999 of UTC.
     """
-    if value.tzinfo is None:
+    if value.utcoffset() is None:
         raise invalid(f"a time needs a time zone; {value.isoformat()} has none")
-    moment = value.astimezone(UTC)
+    try:
+        moment = value.astimezone(UTC)
+    except OverflowError:
+        raise invalid(f"a time must lie in the years 1 to 9999 of UTC; {value.isoformat()} does not") from None
     if moment.microsecond % 1000:
         raise invalid(f"a time holds whole milliseconds; {value.isoformat()} is finer")
     return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
@@ -81,15 +89,28 @@ def canonical_json(value: Any) -> str:
     """`value` as JSON with sorted keys and no spaces; equal values give equal texts.
 
     Raises:
-        DatabaseProblem: it is not JSON, or holds NaN, infinity, or text that `check_text` refuses.
+        DatabaseProblem: it is not JSON, is nested too deeply, or holds NaN, infinity, or text that `check_text` refuses.
     """
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
+        text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
         raise invalid(f"no JSON value: {error}") from error
-    if "\\u0000" in text:
-        raise invalid("text must not hold the NUL character")
     return check_text(text)
+
+
+def _plain(value: Any) -> Any:
+    """The same value, with one form for each number (1.0 is 1, as RFC 8785 writes it) and checked texts."""
+    if isinstance(value, float):
+        return int(value) if abs(value) < 2**53 and value.is_integer() else value
+    if isinstance(value, str):
+        return check_text(value)
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("every key of an object must be text")
+        return {check_text(key): _plain(part) for key, part in value.items()}
+    return value
 
 
 class Id(TypeDecorator[int]):
@@ -171,12 +192,15 @@ class Real(TypeDecorator[float]):
     impl = Float
     cache_ok = True
 
-    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
+    def process_bind_param(self, value: int | float | None, dialect: Dialect) -> float | None:
         if value is None:
             return None
         if type(value) not in (int, float):
             raise invalid(f"a number is wanted, not {value!r}")
-        return check_real(float(value))
+        try:
+            return check_real(float(value))
+        except OverflowError:
+            raise invalid("a number must fit in a float; this integer is too large") from None
 
 
 class JsonValue(TypeDecorator[Any]):
@@ -190,3 +214,7 @@ class JsonValue(TypeDecorator[Any]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(value)
+
+    def compare_values(self, x: Any, y: Any) -> bool:
+        """Whether an attribute that was set has changed. To Python, 1 equals True."""
+        return bool(x == y) and canonical_json(x) == canonical_json(y)

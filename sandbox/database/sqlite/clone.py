@@ -14,11 +14,12 @@ from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.rows import TableShape, fingerprint_of, summed
 from wardian.sandbox.database.sqlite.connection import mark_of, open_clone, quoted, rows_of
-from wardian.sandbox.database.sqlite.dialect import SharedEngine
+from wardian.sandbox.database.sqlite.dialect import IN_CALL, SharedEngine, rolled_back
 from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.query import AgentQueries
 from wardian.sandbox.database.sqlite.roles import Role
+from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 from wardian.sandbox.fingerprint import Fingerprint
 
 
@@ -101,6 +102,7 @@ class SqliteDatabase(WorldDatabase):
         with self._alone() as raw:
             if self._connection is None:
                 self._connection = self._sealed.engine.connect(raw)
+                self._connection.info[IN_CALL] = True
             with self._internal():
                 raw.execute("BEGIN IMMEDIATE")
             session = self._session = CallSession(self._connection, expire_on_commit=False)
@@ -120,13 +122,19 @@ class SqliteDatabase(WorldDatabase):
 
     def _commit(self) -> None:
         with self._internal() as raw:
+            if not raw.in_transaction:
+                raise rolled_back()
             if not self._journal.pending:
                 raw.commit()
                 return
             mark = mark_of(raw)
             self._moment.pass_by()
-            raw.commit()
-        self._moment = Moment(raw, self._lock)
+            try:
+                raw.commit()
+            except sqlite3.IntegrityError as error:  # of a deferred constraint
+                raise DatabaseProblem(DatabaseProblemKind.CONSTRAINT, str(error)) from error
+            finally:
+                self._moment = Moment(raw, self._lock)
         self._journal.commit(mark)
 
     def _rollback(self) -> None:

@@ -17,6 +17,10 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.types import DateTime
 
 from wardian.sandbox.database.types import check_real, check_text, instant_text, invalid
+from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
+
+IN_CALL = "wardian_in_call"
+"""In the `info` of connections whose statements must all run inside a transaction."""
 
 
 class _InstantText(DateTime):
@@ -89,10 +93,23 @@ class WorldDialect(SQLiteDialect_pysqlite):
         return
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        _look_whether_rolled_back(cursor, context)
         _run(cursor.execute, statement, parameters, (parameters,))
 
     def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        _look_whether_rolled_back(cursor, context)
         _run(cursor.executemany, statement, parameters, parameters)
+
+
+def _look_whether_rolled_back(cursor: Any, context: Any) -> None:
+    """Refuse a statement of a call whose transaction is gone: `INSERT OR ROLLBACK` ended it, and all that follows would be kept."""
+    if context is not None and IN_CALL in context.root_connection.info and not cursor.connection.in_transaction:
+        raise rolled_back()
+
+
+def rolled_back() -> DatabaseProblem:
+    """The problem of a call that one of its statements has undone."""
+    return DatabaseProblem(DatabaseProblemKind.CONSTRAINT, "a statement that failed has rolled back the whole call; nothing of it is kept")
 
 
 def _run(execute: Callable[[str, Any], Any], statement: str, parameters: Any, rows: Sequence[Sequence[Any]]) -> None:

@@ -8,6 +8,8 @@ from wardian.sandbox.database.rows import Stored
 _DATE_FUNCTIONS = {"date": 0, "time": 0, "datetime": 0, "julianday": 0, "unixepoch": 0, "strftime": 1}
 """Each with the position of its time argument."""
 _HOST_WORDS = frozenset({"now", "localtime", "utc"})
+_NOW_WORDS = frozenset({"now", "subsec", "subsecond"})
+"""In place of a time, each asks for that of the host (the last two since SQLite 3.42)."""
 NO_NOW = "the date functions need a time to work on: 'now', 'localtime' and 'utc' would ask the host, not this world"
 
 
@@ -26,9 +28,8 @@ class DateFunctions:
 
     def _checked(self, name: str, position: int) -> Callable[..., Stored]:
         def call(*arguments: Stored) -> Stored:
-            if len(arguments) <= position or any(
-                isinstance(word, str) and word.strip().lower() in _HOST_WORDS for word in arguments[position:]
-            ):
+            words = [_word(argument) for argument in arguments[position:]]
+            if not words or words[0] in _NOW_WORDS or not _HOST_WORDS.isdisjoint(words):
                 self.refused = True
                 raise ValueError(NO_NOW)
             if self._beside is None:
@@ -44,3 +45,9 @@ class DateFunctions:
         if self._beside is not None:
             self._beside.close()
             self._beside = None
+
+
+def _word(argument: Stored) -> str:
+    """What SQLite reads of an argument: a blob as text, everything up to the first NUL, in any case."""
+    text = argument.decode("utf-8", "replace") if isinstance(argument, bytes) else argument if isinstance(argument, str) else ""
+    return text.split("\x00", 1)[0].strip().lower()

@@ -17,7 +17,10 @@ from wardian.sandbox.database.sqlite.roles import TABLE_FUNCTIONS, Role
 from wardian.sandbox.database.sqlite.statements import prepared
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind, LeakDetected
 
-_STEPS_PER_LOOK = 1000
+_STEPS_PER_LOOK = 50
+"""Few, since one step may be `instr` or `replace` over a long text, a third of a second each, and nothing stops it midway."""
+_LOOKS_PER_SIZE = 80
+"""The size of the process is asked for less often: that is a system call."""
 _MEMORY_KIB = 512 * 1024
 """How far the process may grow under one statement."""
 _MIN_VALUE_BYTES = 64 * 1024
@@ -46,7 +49,7 @@ class _Watch:
             self.why = "it does too much work"
         elif time.monotonic() > self._until:
             self.why = f"it ran longer than {self._time_s:g} s"
-        elif self._looks % 4 == 0 and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > self._memory:
+        elif self._looks % _LOOKS_PER_SIZE == 0 and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > self._memory:
             self.why = "it needs too much memory"
         return 1 if self.why else 0
 

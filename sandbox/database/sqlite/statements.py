@@ -55,6 +55,9 @@ def prepared(sql: str) -> str:
         parts.append(_name(text, bare) if kind == "name" else text)
     if not first:
         raise DatabaseProblem(DatabaseProblemKind.SYNTAX, "there is no statement")
+    if first == "explain" and tokens[1:2] != ["query"]:
+        # Its listing shows addresses in the memory of this process.
+        raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, "EXPLAIN is not allowed; EXPLAIN QUERY PLAN is")
     if growth(tokens) > MAX_GROWTH:
         raise DatabaseProblem(DatabaseProblemKind.TOO_SLOW, "the statement is nested too deeply; use fewer subqueries or columns")
     return "".join(parts)
