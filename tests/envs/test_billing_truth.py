@@ -1,6 +1,7 @@
 """The truth of a billing task is what its rows and files say, read as the policy says and counted by arithmetic of its own."""
 
 from calendar import monthrange
+from collections import Counter
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -31,11 +32,13 @@ def row(task: Task, table: str) -> dict[str, Any]:
 
 
 def double_charge(task: Task) -> int:
+    payment = row(task, "payments")
     mine = {found["gateway_ref"] for found in task.rows["payments"] if found["invoice_id"] == task.parameters["invoice_id"]}
-    events = [(reference, event) for _, reference, event, _ in (line.split(",") for line in lines(task, "gateway.csv")[1:])]
-    assert len(mine) == sum(reference in mine and event == "captured" for reference, event in events) == 2
-    gone = any(reference in mine and event == "reversed" for reference, event in events)
-    return 0 if gone else int(row(task, "payments")["amount_cents"])
+    events = [(reference, event, int(cents)) for _, reference, event, cents in (line.split(",") for line in lines(task, "gateway.csv")[1:])]
+    assert [cents for reference, event, cents in events if reference in mine and event == "captured"] == [payment["amount_cents"]] * 2
+    gone = [cents for reference, event, cents in events if reference in mine and event == "reversed"]
+    assert gone == [cents for reference, event, cents in events if reference == payment["gateway_ref"] and event == "reversed"]
+    return int(payment["amount_cents"]) - sum(gone)
 
 
 def wrong_plan(task: Task) -> int:
@@ -45,7 +48,10 @@ def wrong_plan(task: Task) -> int:
 
 def after_cancellation(task: Task) -> int:
     (confirmed,) = [line.split()[-1] for line in lines(task, "mail.txt") if line.startswith("Cancellation confirmed:")]
-    return int(row(task, "payments")["amount_cents"]) if confirmed < f"{row(task, 'invoices')['period']}-01" else 0
+    price, period = int(row(task, "payments")["amount_cents"]), str(row(task, "invoices")["period"])
+    if confirmed[:7] == period:
+        return price - half_up(Fraction(price * int(confirmed[8:]), days_of(period)))
+    return price if confirmed < period else 0
 
 
 def proration(task: Task) -> int:
@@ -54,9 +60,16 @@ def proration(task: Task) -> int:
     date, _, before, after = change.split(",")
     if date[:7] != invoice["period"]:
         return 0
-    days, old_days = monthrange(int(date[:4]), int(date[5:7]))[1], int(date[8:]) - 1
-    right = Fraction(PRICES[before] * old_days + PRICES[after] * (days - old_days), days)
-    return int(invoice["total_cents"]) - floor(right + Fraction(1, 2))
+    days, old_days = days_of(date), int(date[8:]) - 1
+    return int(invoice["total_cents"]) - half_up(Fraction(PRICES[before] * old_days + PRICES[after] * (days - old_days), days))
+
+
+def days_of(date: str) -> int:
+    return monthrange(int(date[:4]), int(date[5:7]))[1]
+
+
+def half_up(cents: Fraction) -> int:
+    return floor(cents + Fraction(1, 2))
 
 
 OWED = {"double_charge": double_charge, "wrong_plan": wrong_plan, "after_cancellation": after_cancellation, "proration": proration}
@@ -78,6 +91,22 @@ def test_the_payment_in_question_is_the_later_one_of_the_customers_invoice(famil
         of_invoice = [found for found in task.rows["payments"] if found["invoice_id"] == task.parameters["invoice_id"]]
         assert max(of_invoice, key=lambda found: str(found["paid_at"]))["id"] == task.parameters["payment_id"]
         assert {found["customer_id"] for found in of_invoice} == {task.parameters["customer_id"]} == {row(task, "tickets")["customer_id"]}
+
+
+@pytest.mark.parametrize("difficulty", Difficulty)
+def test_no_single_answer_holds_for_a_third_of_the_claims(difficulty: Difficulty) -> None:
+    """Without the evidence a claim can be declined, paid in full, or called settled; each of them is seldom right."""
+    tasks = [FAMILIES[0].generate(difficulty, seed) for seed in range(400)]
+    answers = Counter(
+        "in full" if task.parameters["refund_cents"] == row(task, "payments")["amount_cents"] else task.parameters["resolution"]
+        for task in tasks
+    )
+    assert max(answers["in full"], answers["declined_unfounded"], answers["already_refunded"]) < len(tasks) / 3
+
+
+def test_an_earlier_refund_does_not_tell_whether_a_claim_is_founded() -> None:
+    tasks = [FAMILIES[0].generate(Difficulty.HARD, seed) for seed in range(200)]
+    assert {task.parameters["founded"] for task in tasks if "refunds" in task.rows} == {True, False}
 
 
 @every_case

@@ -1,12 +1,13 @@
 """From a case to a task's rows and evidence files: the concrete customer, invoices, payments, messages, and the noise around them."""
 
-from calendar import monthrange
+from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from random import Random
 
-from wardian.envs.worlds.billing.cases import BY_PRICE, Case, Kind
+from wardian.envs.worlds.billing.cases import BY_PRICE, Case, Kind, month_days
 from wardian.envs.worlds.billing.seed import (
     FIRST_NAMES,
     FIRST_TASK_ID,
@@ -19,6 +20,7 @@ from wardian.envs.worlds.billing.seed import (
     period_start,
 )
 from wardian.sandbox.files import FileEntry, FileLayer
+from wardian.sandbox.streams import stream
 
 TABLES = ("customers", "subscriptions", "invoices", "invoice_lines", "payments", "tickets", "messages", "refunds")
 CLAIMS = {
@@ -40,10 +42,10 @@ SMALL_TALK = (
     "This message was sent automatically.",
 )
 HOUR_S = 3600
-CLOCK = tuple(f"{minute // 60:02}:{minute % 60:02}" for minute in range(24 * 60))
-"""Hour and minute of each minute of a day."""
+NOISE_BLOCKS = 4
+"""Exports of other customers' payments for each month and length, between which a task draws."""
 LATE_DAYS = 10
-"""A plan change that came too late stands within so many days of the next month, before the day of the ticket."""
+"""A plan change or cancellation that came too late stands within so many days of the next month, before the day of the ticket."""
 
 
 @dataclass(slots=True)
@@ -112,7 +114,7 @@ def _account(built: Built, rng: Random, customer_id: int, case: Case, decoy: boo
         cancelled_at=None,
     )
     refs: list[str] = []
-    for period in PERIODS if case.decoys or not decoy else (case.period,):
+    for period in _billed(case, decoy):
         invoice, paid = _month(built, rng, customer_id, subscription, case.billed_plan, period)
         if period == case.period and not decoy:
             built.invoice_id, built.payment_id = invoice, paid[0]
@@ -121,6 +123,13 @@ def _account(built: Built, rng: Random, customer_id: int, case: Case, decoy: boo
                 again, ref = _payment(built, rng, invoice, customer_id, PRICES[case.billed_plan], period_start(period) + timedelta(days=1))
                 built.payment_id, refs = again, [paid[1], ref]
     return refs
+
+
+def _billed(case: Case, decoy: bool) -> tuple[str, ...]:
+    """Months with an invoice. Who cancelled was not billed after the month in question."""
+    if case.kind is Kind.AFTER_CANCELLATION and not decoy:
+        return tuple(period for period in PERIODS if period <= case.period)
+    return PERIODS
 
 
 def _month(built: Built, rng: Random, customer_id: int, subscription: int, plan: str, period: str) -> tuple[int, tuple[int, str]]:
@@ -162,26 +171,39 @@ def _evidence(built: Built, rng: Random, case: Case, refs: list[str]) -> None:
 
 def _gateway(rng: Random, case: Case, refs: list[str]) -> str:
     """What the gateway did, in the order of time; lines of other payments all around."""
+    lines = list(_noise(case.period, case.noise_lines, rng.randrange(NOISE_BLOCKS)))
     cents = PRICES[case.billed_plan]
-    events: list[tuple[int, str]] = []
     for index, ref in enumerate(refs):
         at = (7 + 20 * index) * HOUR_S
-        events += [(at, f"{ref},authorised,{cents}"), (at + 40, f"{ref},captured,{cents}")]
-        if index == 1 and not case.founded:
-            events.append((at + 30 * HOUR_S, f"{ref},reversed,{cents}"))
-    for _ in range(case.noise_lines):
-        noise = f"{rng.getrandbits(48):012x}"
-        what = ("authorised", "captured", "captured", "reversed")[rng.getrandbits(2)]
-        events.append((rng.randrange(2_000_000), f"gw_{noise},{what},{cents}"))
-    events.sort()
-    return "time,reference,event,amount_cents\n" + "".join(f"{_within(case.period, at)},{line}\n" for at, line in events)
+        insort(lines, f"{_within(case.period, at)},{ref},authorised,{cents}\n")
+        insort(lines, f"{_within(case.period, at + 40)},{ref},captured,{cents}\n")
+        returned = cents * case.returned_percent // 100 if case.founded else cents
+        if index == 1 and returned:
+            insort(lines, f"{_within(case.period, at + 30 * HOUR_S)},{ref},reversed,{returned}\n")
+    return "time,reference,event,amount_cents\n" + "".join(lines)
+
+
+@cache
+def _noise(period: str, count: int, block: int) -> tuple[str, ...]:
+    """Lines of other customers in a month's export, in order. Drawn once, since thousands of draws would be most of a task's generation."""
+    rng = stream(block, f"billing/gateway/{period}/{count}")
+    step_s = 2_000_000 // count
+    lines = []
+    for number in range(count):
+        event = ("authorised", "captured", "captured", "reversed")[rng.getrandbits(2)]
+        cents = PRICES[BY_PRICE[rng.getrandbits(2)]]
+        if event == "reversed":
+            cents = cents * rng.choice((25, 50, 100)) // 100
+        lines.append(f"{_within(period, number * step_s + rng.randrange(step_s))},{gateway_ref(rng)},{event},{cents}\n")
+    return tuple(lines)
 
 
 def _within(period: str, at_s: int) -> str:
-    """The moment so many seconds into a month. By hand: formatting thousands of dates would be most of a task's generation."""
+    """The moment so many seconds into a month."""
     minutes, second = divmod(at_s, 60)
-    day, minute = divmod(minutes, 24 * 60)
-    return f"{period}-{day + 1:02}T{CLOCK[minute]}:{second:02}Z"
+    hours, minute = divmod(minutes, 60)
+    day, hour = divmod(hours, 24)
+    return f"{period}-{day + 1:02}T{hour:02}:{minute:02}:{second:02}Z"
 
 
 def _order_form(rng: Random, case: Case) -> str:
@@ -194,7 +216,12 @@ def _order_form(rng: Random, case: Case) -> str:
 def _mail(rng: Random, case: Case) -> str:
     """The thread; only the line of confirmation counts."""
     first_day = period_start(case.period)
-    confirmed = first_day - timedelta(days=case.day % 9 + 1) if case.founded else first_day + timedelta(days=case.day)
+    if not case.founded:
+        confirmed = first_day + timedelta(days=month_days(case.period) + case.day % LATE_DAYS)
+    elif case.returned_percent:
+        confirmed = first_day + timedelta(days=case.day - 1)
+    else:
+        confirmed = first_day - timedelta(days=case.day % 9 + 1)
     requested = first_day - timedelta(days=14)
     talk = [f"> {rng.choice(SMALL_TALK)}" for _ in range(4 + case.decoys * 40)]
     talk.insert(1, f"Cancellation requested: {requested:%Y-%m-%d}")
@@ -208,7 +235,7 @@ def _plan_changes(built: Built, rng: Random, case: Case) -> str:
     first_day = period_start(case.period)
     changed = first_day + timedelta(days=case.day - 1)
     if not case.founded:
-        changed = first_day + timedelta(days=monthrange(first_day.year, first_day.month)[1] + case.day % LATE_DAYS)
+        changed = first_day + timedelta(days=month_days(case.period) + case.day % LATE_DAYS)
     lines = [f"{changed:%Y-%m-%d},{main},{case.billed_plan},{case.other_plan}"]
     for _ in range(3 + case.noise_lines // 20):
         other, day = rng.randrange(200_000, 300_000), period_start(case.period) + timedelta(days=rng.randrange(28))

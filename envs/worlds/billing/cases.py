@@ -5,7 +5,7 @@ the reference solution (which sees only observations) and the verifier (which se
 """
 
 from calendar import monthrange
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
 
@@ -23,6 +23,8 @@ class Kind(StrEnum):
 BY_PRICE = sorted(PRICES, key=lambda code: PRICES[code])
 PRIOR_SHARES = (0, 0, 25, 50, 100)
 """Percent of what is owed that was refunded before, in hard cases."""
+PARTLY_SHARE = 2 / 3
+"""Of founded claims for a whole payment, those that hold only in part: else most could be answered without the evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class Case:
     """Plan of the order form, or the one that was changed to."""
     day: int
     """Day of the month on which the plan was changed, or offset of the cancellation."""
+    returned_percent: int
+    """What went back before by itself: share of the later capture that the gateway reversed, or, above 0, a cancellation that was
+    confirmed within the month. 0: the whole payment is owed."""
     prior_cents: int
     """Refunded on the payment in question before the ticket."""
     decoys: int
@@ -63,7 +68,7 @@ def draw_case(rng: Random, difficulty: Difficulty, kinds: tuple[Kind, ...], unfo
     if kind is Kind.WRONG_PLAN and not founded:
         other = billed
     period = rng.choice(PERIODS[1:])
-    days = monthrange(int(period[:4]), int(period[5:]))[1]
+    days = month_days(period)
     hard, easy = difficulty is Difficulty.HARD, difficulty is Difficulty.EASY
     case = Case(
         kind=kind,
@@ -72,20 +77,24 @@ def draw_case(rng: Random, difficulty: Difficulty, kinds: tuple[Kind, ...], unfo
         billed_plan=billed,
         other_plan=other,
         day=rng.randint(4, days - 3),
+        returned_percent=0,
         prior_cents=0,
         decoys=0 if easy else 3 if hard else 1,
         noise_lines=12 if easy else 3000 if hard else 800,
     )
-    share = rng.choice(PRIOR_SHARES)
-    owed = owed_cents(case)
-    if prior and hard and founded and owed:
-        case = _with_prior(case, owed * share // 100)
+    share, returned, partly = rng.choice(PRIOR_SHARES), rng.randint(15, 85), rng.random() < PARTLY_SHARE
+    if founded and partly and kind in (Kind.DOUBLE_CHARGE, Kind.AFTER_CANCELLATION):
+        case = replace(case, returned_percent=returned)
+    if prior and hard:
+        case = replace(case, prior_cents=_prior_cents(case, share))
     return case
 
 
-def _with_prior(case: Case, prior_cents: int) -> Case:
-    fields = {name: getattr(case, name) for name in Case.__slots__}
-    return Case(**{**fields, "prior_cents": prior_cents})
+def _prior_cents(case: Case, share: int) -> int:
+    """An earlier refund says nothing about the claim: unfounded ones have them as well, unless the payment is gone already."""
+    if not case.founded:
+        return 0 if case.kind is Kind.DOUBLE_CHARGE else PRICES[case.billed_plan] * (share % 100) // 100
+    return owed_cents(case) * share // 100
 
 
 def owed_cents(case: Case) -> int:
@@ -96,9 +105,15 @@ def owed_cents(case: Case) -> int:
     if case.kind is Kind.WRONG_PLAN:
         return price - other
     if case.kind is Kind.PRORATION:
-        days = monthrange(int(case.period[:4]), int(case.period[5:]))[1]
-        return price - prorated(price, other, case.day, days)
-    return price
+        return price - prorated(price, other, case.day, month_days(case.period))
+    if case.kind is Kind.AFTER_CANCELLATION and case.returned_percent:
+        return price - prorated(price, 0, case.day + 1, month_days(case.period))
+    return price - price * case.returned_percent // 100
+
+
+def month_days(period: str) -> int:
+    """Days of a month."""
+    return monthrange(int(period[:4]), int(period[5:]))[1]
 
 
 def prorated(old_cents: int, new_cents: int, day: int, days: int) -> int:

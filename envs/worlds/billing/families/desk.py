@@ -18,7 +18,8 @@ INSTRUCTION = "Work on ticket {ticket}. Its evidence stands in /workspace/ticket
 class DeskFamily(Family):
     """One ticket, handled by the policy."""
 
-    reward = RewardSpec(success=1.0, partial=0.1, hard_failure=-1.0, step_cost=-0.002)
+    reward = RewardSpec(success=1.0, hard_failure=-1.0, step_cost=-0.002)
+    """Nothing for a part: who does nothing passes every check that looks for damage."""
 
     def verify(self, state: FinalState) -> Verdict:
         """Compare rows, files and the event log with what the policy says of the case."""

@@ -64,7 +64,7 @@ def assess(ticket: int, claim: str, invoice: dict[str, Any]) -> Step:
     """Reason code and what is owed, 0 when the claim is unfounded."""
     billed = sum(line["amount_cents"] for line in invoice["lines"] if line["kind"] == "plan")
     if "twice" in claim:
-        return "double_charge", (yield from double_charge(ticket, invoice, billed))
+        return "double_charge", (yield from double_charge(ticket, invoice))
     if "order form" in claim:
         return "wrong_plan", (yield from wrong_plan(ticket, billed))
     if "cancelled" in claim:
@@ -72,12 +72,13 @@ def assess(ticket: int, claim: str, invoice: dict[str, Any]) -> Step:
     return "proration", (yield from proration(ticket, invoice, billed))
 
 
-def double_charge(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
-    refs = [payment["gateway_ref"] for payment in invoice["payments"]]
+def double_charge(ticket: int, invoice: dict[str, Any]) -> Step:
+    refs = [payment["gateway_ref"] for payment in sorted(invoice["payments"], key=lambda paid: paid["paid_at"])]
     lines = yield from search(ticket, f"grep -E '{'|'.join(refs)}' gateway.csv")
-    events = [line.split(",")[1:3] for line in lines]
-    captured = {ref for ref, event in events if event == "captured"} - {ref for ref, event in events if event == "reversed"}
-    return billed if len(captured) > 1 else 0
+    kept = dict.fromkeys(refs, 0)
+    for _, ref, event, cents in (line.split(",") for line in lines):
+        kept[ref] += {"captured": 1, "reversed": -1}.get(event, 0) * int(cents)
+    return kept[refs[-1]] if len(refs) > 1 and all(kept.values()) else 0
 
 
 def prices() -> Step:
@@ -94,7 +95,11 @@ def wrong_plan(ticket: int, billed: int) -> Step:
 def after_cancellation(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
     lines = yield from search(ticket, "grep '^Cancellation confirmed:' mail.txt")
     confirmed = lines[-1].split(":")[1].strip()
-    return billed if confirmed < f"{invoice['period']}-01" else 0
+    if confirmed < f"{invoice['period']}-01":
+        return billed
+    if not confirmed.startswith(invoice["period"]):
+        return 0
+    return billed - by_days(confirmed, int(confirmed[8:]), billed, 0)
 
 
 def proration(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
@@ -103,9 +108,14 @@ def proration(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
     if not date.startswith(invoice["period"]):
         return 0
     by_code = yield from prices()
-    day, days = int(date[8:]), monthrange(int(date[:4]), int(date[5:7]))[1]
-    weighted = billed * (day - 1) + by_code[after] * (days - day + 1)
-    return billed - (2 * weighted + days) // (2 * days)
+    return billed - by_days(date, int(date[8:]) - 1, billed, by_code[after])
+
+
+def by_days(date: str, before: int, old_cents: int, new_cents: int) -> int:
+    """Price of the month of `date`, of which `before` days cost the old price and the others the new one; rounded half up."""
+    days = monthrange(int(date[:4]), int(date[5:7]))[1]
+    weighted = old_cents * before + new_cents * (days - before)
+    return (2 * weighted + days) // (2 * days)
 
 
 def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
