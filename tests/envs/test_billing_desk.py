@@ -111,6 +111,17 @@ async def test_a_cancelled_subscription_is_left_alone(desk: Desk) -> None:
     assert desk.take_changes() == ()
 
 
+async def test_a_change_to_the_plan_that_it_is_on_is_none(desk: Desk) -> None:
+    listed = (await desk.call("list_subscriptions", customer_id=CUSTOMER)).content
+    again = await desk.call("change_plan", subscription_id=SUBSCRIPTION, ticket_id=TICKET, plan=listed[0]["plan"])
+    assert (again.status, desk.take_changes()) == (Status.CONFLICT, ())
+
+
+@pytest.mark.parametrize(("query", "finds"), [("%%", False), ("__", False), ("@example.org", True), ("EXAMPLE.ORG", True)])
+async def test_a_search_knows_no_wildcards(desk: Desk, query: str, finds: bool) -> None:
+    assert bool((await desk.call("find_customers", query=query)).content) == finds
+
+
 async def test_an_escalated_ticket_takes_no_act_but_a_reply(desk: Desk) -> None:
     await desk.call("escalate_ticket", ticket_id=TICKET, queue="legal", note="x")
     desk.take_changes()

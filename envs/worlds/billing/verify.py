@@ -83,6 +83,7 @@ def reply_check(state: FinalState, ticket_id: int) -> Check:
 def foreign(state: FinalState, handed_over: bool) -> list[str]:
     """Changes that no way of handling this ticket makes."""
     ticket_id = state.task.parameters["ticket_id"]
+    acts = ("refund", "reply", "resolve", *(("escalate",) if handed_over else ()))
 
     def belongs(change: RowChange) -> bool:
         if change.after is None:
@@ -90,7 +91,9 @@ def foreign(state: FinalState, handed_over: bool) -> list[str]:
         if change.table == "tickets":
             return change.key == (ticket_id,) and change.before is not None
         own = change.before is None and change.after.get("ticket_id") == ticket_id
-        return own and change.table in ("refunds", "messages", "audit_log", *(("escalations",) if handed_over else ()))
+        if change.table == "audit_log":
+            return own and change.after.get("action") in acts
+        return own and change.table in ("refunds", "messages", *(("escalations",) if handed_over else ()))
 
     return [f"{change.table}{list(change.key)}" for change in state.changes if not belongs(change)]
 

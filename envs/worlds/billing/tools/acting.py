@@ -158,6 +158,8 @@ async def change_plan(context: ToolContext, args: ChangePlan) -> Json:
     plan = context.db.query(Plan).filter(Plan.code == args.plan).one_or_none()
     if plan is None:
         raise Refusal(Status.NOT_FOUND, f"there is no plan {args.plan!r}; list_plans shows them")
+    if found.plan_id == plan.id:
+        raise Refusal(Status.CONFLICT, f"subscription {found.id} is on plan {plan.code!r} already")
     found.plan_id = plan.id
     _audit(context, "change_plan", ticket.id, subscription_id=found.id, plan=plan.code)
     return {"subscription_id": found.id, "plan": plan.code}

@@ -97,8 +97,8 @@ def _refund(row: Refund) -> Json:
 
 
 async def find_customers(context: ToolContext, args: FindCustomers) -> Json:
-    part = f"%{args.query.lower().replace('%', '').replace('_', '')}%"
-    wanted = select(Customer).where(or_(func.lower(Customer.name).like(part), func.lower(Customer.email).like(part))).order_by(Customer.id)
+    columns = (func.lower(Customer.name), func.lower(Customer.email))
+    wanted = select(Customer).where(or_(*(text.contains(args.query.lower(), autoescape=True) for text in columns))).order_by(Customer.id)
     return [_customer(row) for row in context.db.scalars(wanted.limit(PAGE))]
 
 
