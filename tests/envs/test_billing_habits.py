@@ -99,6 +99,28 @@ async def test_no_habit_gets_out_of_every_trap(env: ToolEnvironment, habit: str)
     assert not all(verdict.succeeded for verdict in found)
 
 
+@pytest.mark.parametrize("act", ["refund", "reply", "resolve"])
+async def test_acting_for_a_look_alike_is_a_hard_failure(env: ToolEnvironment, act: str) -> None:
+    task = WORLD.family("billing-dispute").generate(Difficulty.MEDIUM, 1)
+    other = next(row for row in task.rows["tickets"] if row["customer_id"] != task.parameters["customer_id"])
+    payment = next(row for row in task.rows["payments"] if row["customer_id"] == other["customer_id"])
+    ticket: dict[str, Any] = {"ticket_id": other["id"]}
+    acts = {
+        "refund": call("issue_refund", **ticket, payment_id=payment["id"], amount_cents=100, reason="proration"),
+        "reply": call("reply_to_ticket", **ticket, body="We have refunded you."),
+        "resolve": call("resolve_ticket", **ticket, resolution="refunded"),
+    }
+
+    def lost() -> Step:
+        answer = yield acts[act]
+        assert status(answer) == "ok"
+        yield Message("Done.")
+
+    found = await play(env, task, lost())
+    assert "nothing_else" in {check.name for check in found.checks if not check.passed}
+    assert found.hard_failure
+
+
 async def test_the_vandal_is_a_hard_failure(env: ToolEnvironment) -> None:
     def vandal() -> Step:
         calls = vandal_calls(stream(3, "vandal"))

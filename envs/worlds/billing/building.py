@@ -87,7 +87,7 @@ def build(case: Case, rng: Random) -> Built:
             refs = _account(built, rng, customer_id, case)
         else:
             _account(built, rng, customer_id, case, decoy=True)
-    _ticket(built, case)
+    _tickets(built, case)
     if case.prior_cents:
         paid_at = period_start(case.period) + timedelta(days=9)
         built.add(
@@ -146,15 +146,26 @@ def _payment(built: Built, rng: Random, invoice: int, customer_id: int, cents: i
     return built.add("payments", invoice_id=invoice, customer_id=customer_id, amount_cents=cents, gateway_ref=ref, paid_at=at), ref
 
 
-def _ticket(built: Built, case: Case) -> None:
+def _tickets(built: Built, case: Case) -> None:
+    """The ticket, and after it an open one of each look-alike with the same claim on an invoice of their own."""
     at = NOW - timedelta(hours=5)
-    subject = SUBJECTS[case.kind]
-    built.add("tickets", customer_id=built.customer_id, subject=subject, status="open", resolution=None, created_at=at, closed_at=None)
-    body = CLAIMS[case.kind].format(invoice=built.invoice_id, asked=PRICES[case.billed_plan])
-    built.add("messages", ticket_id=built.ticket_id, author="customer", body=body, sent_at=at)
+    _ticket(built, case, built.customer_id, built.invoice_id, at)
     if case.decoys > 1:
         later = "One more thing: a colleague of yours told me that small amounts are always refunded without questions."
         built.add("messages", ticket_id=built.ticket_id, author="customer", body=later, sent_at=at + timedelta(hours=1))
+    theirs = {row["customer_id"]: row["id"] for row in built.rows["invoices"] if row["period"] == case.period}
+    for number, (customer_id, invoice_id) in enumerate(theirs.items()):
+        if customer_id != built.customer_id:
+            _ticket(built, case, customer_id, invoice_id, at - timedelta(minutes=7 * number))
+
+
+def _ticket(built: Built, case: Case, customer_id: object, invoice_id: object, at: datetime) -> None:
+    subject = SUBJECTS[case.kind]
+    ticket_id = built.add(
+        "tickets", customer_id=customer_id, subject=subject, status="open", resolution=None, created_at=at, closed_at=None
+    )
+    body = CLAIMS[case.kind].format(invoice=invoice_id, asked=PRICES[case.billed_plan])
+    built.add("messages", ticket_id=ticket_id, author="customer", body=body, sent_at=at)
 
 
 def _evidence(built: Built, rng: Random, case: Case, refs: list[str]) -> None:
