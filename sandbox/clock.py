@@ -12,7 +12,7 @@ class WorldClock:
         Raises:
             ValueError: `start` is naive.
         """
-        if start.tzinfo is None:
+        if start.utcoffset() is None:
             raise ValueError("start: a world clock needs an aware datetime; add tzinfo=UTC")
         self.now_ms = round(start.timestamp() * 1000)
         self.start_ms = self.now_ms
@@ -33,6 +33,6 @@ class WorldClock:
         Raises:
             ValueError: `by_ms` is negative.
         """
-        if by_ms < 0:
-            raise ValueError(f"by_ms: world time never runs backwards, got {by_ms}")
+        if isinstance(by_ms, bool) or not isinstance(by_ms, int) or by_ms < 0:
+            raise ValueError(f"by_ms: world time moves on by whole milliseconds, never backwards; got {by_ms!r}")
         self.now_ms += by_ms

@@ -37,3 +37,10 @@ def test_it_never_runs_backwards() -> None:
     with pytest.raises(ValueError, match="backwards"):
         clock.advance(-1)
     assert clock.elapsed_ms == 0
+
+
+def test_time_moves_by_whole_milliseconds() -> None:
+    clock = WorldClock(datetime(2026, 1, 1, tzinfo=UTC))
+    with pytest.raises(ValueError, match="whole milliseconds"):
+        clock.advance(1.5)  # type: ignore[arg-type]
+    assert clock.elapsed_ms == 0
