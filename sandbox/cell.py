@@ -138,7 +138,7 @@ class ResetReceipt:
     """How many times this cell was restored; 1 is the first."""
     fingerprint: Fingerprint
     ended_ms: float
-    """Ending what was there."""
+    """Ending what was there, as far as it took longer than making the new start state, which happens beside it."""
     made_ms: float
     """Making the new start state; what the chamber itself measures of it is part of this."""
     verified_ms: float

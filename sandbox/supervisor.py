@@ -1348,18 +1348,38 @@ class Supervisor:
 
     # -- chambers
 
-    def end(self) -> None:
-        """End the chamber. The kernel ends all that is in it before the wait returns."""
-        if self.init:
-            os.kill(self.init, signal.SIGKILL)
-            os.waitpid(self.init, 0)
-            self.init = 0
+    def begin_end(self) -> int:
+        """Kill the chamber's init, with which the kernel ends all that is in it; gives the pid to wait for, or 0."""
+        dying, self.init = self.init, 0
+        if dying:
+            os.kill(dying, signal.SIGKILL)
         if self.channel is not None:
             self.channel.close()
             self.channel = None
         for request_id in sorted(self.pending):
             send_frame(request_id, END, json.dumps({"failed": "the chamber was ended"}).encode())
         self.pending.clear()
+        return dying
+
+    @staticmethod
+    def finish_end(dying: int) -> None:
+        """Wait until a killed chamber is gone: its init is the last to go, after every process, mount and socket of it."""
+        if dying:
+            os.waitpid(dying, 0)
+
+    def make_beside(self, dying: int) -> tuple[dict[str, str], int]:
+        """Make the next chamber while the old one ends; gives the leaves and what is still to be waited for.
+
+        The two share nothing but the container's limits. Where an old one at its limits leaves no room, the new one is made after it.
+        """
+        try:
+            return self.make(), dying
+        except OSError:
+            self.finish_end(self.begin_end())
+            if not dying:
+                raise
+            self.finish_end(dying)
+            return self.make(), 0
 
     def make(self) -> dict[str, str]:
         """Make a chamber; gives the leaves that its init measured."""
@@ -1421,14 +1441,14 @@ class Supervisor:
     def restore(self) -> dict[str, Any]:
         """End what was, make it anew, and tell what stands there now."""
         times = [time.monotonic()]
-        self.end()
+        leaves, dying = self.make_beside(self.begin_end())
         times.append(time.monotonic())
-        leaves = self.make()
+        self.finish_end(dying)
         times.append(time.monotonic())
         leaves.update(self.measure_outside())
         times.append(time.monotonic())
         self.epoch += 1
-        ended, made, verified = ((b - a) * 1e3 for a, b in itertools.pairwise(times))
+        made, ended, verified = ((b - a) * 1e3 for a, b in itertools.pairwise(times))
         return {
             "leaves": leaves,
             "epoch": self.epoch,
