@@ -1,13 +1,13 @@
 """Walks any world through what every world must keep. One test of a world of your own is one call of it:
 
-async with open_cells(world) as cells:
-    await check_environment(lambda faults: ToolEnvironment(world, cells=cells, faults=faults), world)
+await check_environment(lambda faults: open_environment(world, faults=faults), world)
 """
 
 import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 
 import anyio
@@ -24,7 +24,7 @@ from wardian.envs.task import Difficulty, TaskId
 from wardian.tools.contract import Json, ToolCall
 from wardian.tools.faults import NONE, PROFILES, REALISTIC, FaultProfile
 
-MakeEnvironment = Callable[[FaultProfile], ToolEnvironment]
+MakeEnvironment = Callable[[FaultProfile], AbstractAsyncContextManager[ToolEnvironment]]
 
 _HASHES = """
 import pickle, sys

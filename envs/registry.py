@@ -1,6 +1,7 @@
 """Worlds by name, and an environment with all that it needs for those who want just one."""
 
 import importlib
+import inspect
 import pkgutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -41,12 +42,23 @@ def load_world(name: str) -> WorldDefinition:
         module, function = f"{worlds.__name__}.{name}", "definition"
     try:
         make = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise TaskError(f"world: {name!r} cannot be loaded: {error}") from error
-    found = make()
+    except (ImportError, AttributeError, SyntaxError) as error:
+        where = "; looked in the current folder and PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+        raise TaskError(f"world: {name!r} cannot be loaded: {error}{where}") from error
+    found = _called(name, make)
     if not isinstance(found, WorldDefinition):
         raise TaskError(f"world: {name!r} gave {type(found).__name__} and no WorldDefinition")
     return found
+
+
+def _called(name: str, make: object) -> object:
+    if not callable(make):
+        raise TaskError(f"world: {name!r} is no function, but {type(make).__name__}")
+    try:
+        inspect.signature(make).bind()
+    except TypeError as error:
+        raise TaskError(f"world: {name!r} cannot be called without arguments: {error}") from error
+    return make()
 
 
 def profile(name: str) -> FaultProfile:

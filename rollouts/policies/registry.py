@@ -6,6 +6,7 @@ a `Policy`.
 """
 
 import importlib
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import cast
@@ -73,6 +74,14 @@ def _custom(name: str, world: WorldDefinition) -> Policy:
         raise UsageProblem(f"policy: no {name!r}; there are {', '.join(NAMES)}; one of your own is named package.module:function")
     try:
         make = cast("Callable[[WorldDefinition], Policy]", getattr(importlib.import_module(module), function))
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError) as error:
         raise UsageProblem(f"policy: {name!r} cannot be loaded: {error}") from error
-    return make(world)
+    form = f"policy: {name!r} must be a function of one argument, the world, that gives a Policy"
+    try:
+        inspect.signature(make).bind(world)
+    except TypeError as error:
+        raise UsageProblem(f"{form}: {error}") from error
+    made = make(world)
+    if not isinstance(getattr(made, "name", None), str):
+        raise UsageProblem(f"{form}; it gave {type(made).__name__}")
+    return made

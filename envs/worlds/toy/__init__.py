@@ -2,12 +2,13 @@
 
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.resources import file_layer, read_text
-from wardian.envs.worlds.toy import seed
-from wardian.envs.worlds.toy.families.requests import LendingDesk
-from wardian.envs.worlds.toy.schema import Base
-from wardian.envs.worlds.toy.tools import TOOLS
 from wardian.sandbox.database.base import TemplateSource
 from wardian.tools.packs.files import file_tools
+
+from . import seed
+from .families.requests import LendingDesk
+from .schema import Base
+from .tools import TOOLS
 
 
 def definition() -> WorldDefinition:

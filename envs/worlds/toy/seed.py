@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from wardian.envs.worlds.toy.schema import Item, Loan, Member
+from .schema import Item, Loan, Member
 
 OPENING = datetime(2025, 3, 3, 9, 0, tzinfo=UTC)
 KINDS = ("drill", "ladder", "sander", "saw", "tent", "projector")

@@ -7,8 +7,9 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from wardian.envs.worlds.toy.schema import Item, Loan, Member
 from wardian.tools.contract import Arguments, Json, Refusal, Source, Status, Tool, ToolContext
+
+from .schema import Item, Loan, Member
 
 Id = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Record = TypeVar("Record", Item, Member)

@@ -6,7 +6,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from wardian.envs.verifier import Check, FinalState, Verdict
-from wardian.envs.worlds.toy.schema import Loan
+
+from .schema import Loan
 
 REPORT = "/workspace/report.txt"
 Lent = tuple[int, int, int]

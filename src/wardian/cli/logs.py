@@ -136,9 +136,8 @@ def _print_end(console: Console, end: EpisodeEnd | None) -> None:
         return
     console.rule(f"{end.outcome} by {end.end_cause}, reward {end.reward}, mask {end.mask}", align="left")
     for check_ in end.verdict.checks if end.verdict else ():
-        console.print(
-            f"{'passed' if check_.passed else 'FAILED'} {check_.name}{': ' if check_.detail else ''}{check_.detail}", markup=False
-        )
+        line = f"passed {check_.name}" if check_.passed else f"FAILED {check_.name}: {check_.detail}"
+        console.print(line, markup=False)
     if end.detail:
         console.print(end.detail, markup=False)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from wardian.envs.worlds.toy.seed import ITEMS, OPEN_LOANS, SUSPENDED
+from ..seed import ITEMS, OPEN_LOANS, SUSPENDED
 
 LIMIT = 2
 LONGEST_DAYS = 14

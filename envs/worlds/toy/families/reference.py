@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from wardian.envs.action import Action, Message, Observation, call
-from wardian.envs.worlds.toy.families.desk import LIMIT, LONGEST_DAYS
+
+from .desk import LIMIT, LONGEST_DAYS
 
 TRIES = 8
 PASSING = ("unavailable", "timeout", "rate_limited")

@@ -7,12 +7,13 @@ from wardian.envs.family import Family, Solution
 from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.verifier import FinalState, Verdict
-from wardian.envs.worlds.toy.families.desk import LONGEST_DAYS, Desk, Request
-from wardian.envs.worlds.toy.families.reference import solve
-from wardian.envs.worlds.toy.seed import KINDS, MEMBERS, OPENING, SUSPENDED
-from wardian.envs.worlds.toy.verify import REPORT, check_desk
 from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.sandbox.streams import stream
+
+from ..seed import KINDS, MEMBERS, OPENING, SUSPENDED
+from ..verify import REPORT, check_desk
+from .desk import LONGEST_DAYS, Desk, Request
+from .reference import solve
 
 REQUESTS = "/workspace/requests.txt"
 COUNTS = {Difficulty.EASY: 2, Difficulty.MEDIUM: 4, Difficulty.HARD: 7}
