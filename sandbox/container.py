@@ -43,24 +43,6 @@ class Container:
                 self.engine.remove_now(self.container_id)
 
 
-def settings_of(spec: CellSpec, tier: Tier, uid: int) -> str:
-    """The supervisor's settings, as its first argument."""
-    limits = spec.limits
-    return json.dumps(
-        {
-            "tier": tier.value,
-            "uid": uid,
-            "hostname": spec.hostname,
-            "workdir": spec.workdir,
-            "disk_mib": limits.disk_mib,
-            "shm_mib": limits.shm_mib,
-            "processes": limits.processes,
-            "open_files": limits.open_files,
-            "file_size_mib": limits.file_size_mib,
-        }
-    )
-
-
 async def lay(connection: Connection, layer: FileLayer) -> None:
     """Give the supervisor one of the world's sealed file layers."""
     table = json.dumps([[path, entry.mode, len(entry.data)] for path, entry in layer.entries.items()]).encode()
@@ -79,7 +61,6 @@ async def start_container(engine: Engine, spec: CellSpec, tier: Tier, uid: int) 
     """
     name = f"wardian-{tier.value}-{secrets.token_hex(6)}"
     config = cell_config(spec, uid=uid, tier=tier, labels=labels_for("cell"))
-    config["Cmd"] = [settings_of(spec, tier, uid)]
     container_id = await engine.create(options=config, name=name)
     connection: Connection | None = None
     try:

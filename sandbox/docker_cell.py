@@ -7,6 +7,7 @@ Both speak the same frames, so commands and files are the same code.
 
 import json
 import time
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,9 +58,9 @@ class DockerCell(Cell):
     async def _new_container(self) -> Container:
         return await start_container(self._engine, self.spec, self.tier, self.agent_uid)
 
+    @abstractmethod
     async def _prepare(self) -> Container:
         """Give the container in which the next start state is to be made."""
-        raise NotImplementedError  # pragma: no cover - both tiers have it
 
     async def restore(self) -> ResetReceipt:
         container = await self._prepare()
