@@ -19,8 +19,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def replay(ground: Ground, out: Path, **options: Any) -> list[Replayed]:
+    """By episode id: a log is in the order in which episodes ended."""
     log = TrajectoryLog.open(out)
-    return await Replay(log, ground, **options).run(select(log).episodes, workers=2)
+    replayed = await Replay(log, ground, **options).run(select(log).episodes, workers=2)
+    return sorted(replayed, key=lambda one: one.episode_id)
 
 
 def edit(out: Path, change: Callable[[dict[str, Any]], None]) -> None:
