@@ -125,6 +125,9 @@ class DockerCell(Cell):
         return FileContent(reply.data, reply.result["size"], offset)
 
     async def write_files(self, layer: FileLayer) -> None:
+        for path in layer.entries:
+            if len(path.encode("utf-8", "surrogatepass")) >= 4096:
+                raise FileProblem(FileProblemKind.NAME_TOO_LONG, path[:100], "the path is too long")
         table = json.dumps([[path, entry.mode, len(entry.data)] for path, entry in layer.entries.items()]).encode()
         data = b"".join(entry.data for entry in layer.entries.values())
         if len(data) > self.spec.limits.disk_mib << 20:
@@ -175,7 +178,7 @@ class DockerCell(Cell):
         if not path or "\0" in path:
             raise FileProblem(FileProblemKind.INVALID_PATH, path, "a path must not be empty or hold a NUL byte")
         full = path if path.startswith("/") else f"{self.spec.workdir}/{path}"
-        if len(full) > 8192:
+        if len(full.encode("utf-8", "surrogatepass")) >= 4096:  # PATH_MAX; JSON may write it six times as long
             raise FileProblem(FileProblemKind.NAME_TOO_LONG, path[:100], "the path is too long")
         container = self._running()
         reply = await self._ask(container, operation, self.spec.timeouts.files_s, blobs, path=full, **fields)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # the typing module itself would cost every cell a megabyte
     from typing import Any
 
 HEADER = struct.Struct("!IIB")
-REQUEST, DATA, END = 1, 2, 3
+REQUEST, DATA, END, CANCEL = 1, 2, 3, 4
 CHUNK = 60 * 1024
 """Largest body of one message; well below the default socket buffer, so that sending never fails for size."""
 
@@ -200,9 +200,19 @@ def answer(channel: socket.socket, request_id: int, result: dict[str, Any], data
     channel.sendall(HEADER.pack(len(body), request_id, END) + body)
 
 
+def received(control: socket.socket) -> bytes:
+    try:
+        return control.recv(16)
+    except ConnectionResetError:  # the runner was killed; `reap` tells
+        return b""
+
+
 def receive(channel: socket.socket) -> tuple[int, int, bytes, list[int]]:
     """Take one message, with any descriptors that came along. Kind 0: the other end is gone."""
-    body, ancillary, _, _ = channel.recvmsg(CHUNK + 8192, socket.CMSG_SPACE(8 * 4))
+    try:
+        body, ancillary, _, _ = channel.recvmsg(CHUNK + 8192, socket.CMSG_SPACE(8 * 4))
+    except ConnectionResetError:  # ended with messages of ours unread
+        return 0, 0, b"", []
     descriptors = array.array("i")
     for level, kind, payload in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -281,11 +291,22 @@ def limit(settings: Settings) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def become_agent(settings: Settings) -> None:
+def close_all_but(kept: list[int]) -> None:
+    """Leave no descriptor that leads out of the chamber: a path of the agent can name any of its opener's, by /proc/self/fd."""
+    start = 3
+    for descriptor in sorted(kept):
+        if descriptor >= start:
+            os.closerange(start, descriptor)
+            start = descriptor + 1
+    os.closerange(start, 65536)
+
+
+def become_agent(settings: Settings, kept: list[int]) -> None:
     """Give up everything but the limits, which are taken on before. The filter and the empty bounding set come from init."""
     score = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=settings.proc)
     os.write(score, b"1000")
     os.close(score)
+    close_all_but(kept)
     os.setgroups([])
     os.setresgid(settings.uid, settings.uid, settings.uid)
     os.setresuid(settings.uid, settings.uid, settings.uid)
@@ -317,10 +338,6 @@ class MemoryCounter:
 
 class Cancelled(Exception):
     pass
-
-
-def on_cancel(number: int, frame: object) -> None:
-    raise Cancelled
 
 
 class Capture:
@@ -449,7 +466,7 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         os.dup2(stdin, 0)
         os.dup2(pipes["out"], 1)
         os.dup2(pipes["err"], 2)
-        become_agent(settings)
+        become_agent(settings, [pipes["error"], *([script] if script >= 0 else [])])
         step = "workdir"
         os.chdir(request["workdir"])
         step = "execute"
@@ -485,13 +502,14 @@ class Runner:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         while True:
             request_id, kind, body, descriptors = receive(self.control)
             if kind == 0:
                 return
+            if kind == CANCEL:  # came after the end of what it was for
+                continue
             try:
-                result, data = run_command(json.loads(body), descriptors, self.settings, self.memory)
+                result, data = run_command(json.loads(body), descriptors, self.settings, self.memory, (self.control, request_id))
             except Exception as error:  # noqa: BLE001 - a runner must always answer
                 end_descendants(self.settings, time.monotonic() + 5)
                 result, data = {"failed": f"{type(error).__name__}: {error}"}, b""
@@ -502,7 +520,9 @@ class Runner:
             answer(self.channel, request_id, result, data)
 
 
-def run_command(request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter) -> tuple[dict[str, Any], bytes]:
+def run_command(
+    request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter, cancels: tuple[socket.socket, int]
+) -> tuple[dict[str, Any], bytes]:
     """The whole life of one command: its result, and its output bytes."""
     kills_before = memory.kills()
     stdin = descriptors[0] if request["stdin"] else os.open("/dev/null", os.O_RDONLY)
@@ -514,7 +534,7 @@ def run_command(request: dict[str, Any], descriptors: list[int], settings: Setti
     streams = [Capture(out_read, request["cap"]), Capture(err_read, request["cap"])]
     pipes = {"out": out_write, "err": err_write, "error": error_write}
     try:
-        result = live(request, stdin, descriptors[-1] if request["script"] else -1, pipes, streams, error_read, settings)
+        result = live(request, stdin, descriptors[-1] if request["script"] else -1, pipes, streams, error_read, settings, cancels)
     finally:
         for descriptor in (out_read, err_read, error_read, *(() if request["stdin"] else (stdin,))):
             os.close(descriptor)
@@ -534,12 +554,18 @@ def agent_faults(settings: Settings, pid: int) -> str:
 
 
 def live(
-    request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int], streams: list[Capture], error_read: int, settings: Settings
+    request: dict[str, Any],
+    stdin: int,
+    script: int,
+    pipes: dict[str, int],
+    streams: list[Capture],
+    error_read: int,
+    settings: Settings,
+    cancels: tuple[socket.socket, int],
 ) -> dict[str, Any]:
     """Start a command, wait for its end or its limit, and end all that was born of it."""
     started = time.monotonic()
     error, status, timed_out, confirmed, left_behind = b"", None, True, True, 0
-    signal.signal(signal.SIGUSR1, on_cancel)
     try:
         try:
             child = start_command(settings, request, stdin, script, pipes)
@@ -549,11 +575,9 @@ def live(
         error = os.read(error_read, 4096)
         if not error and (faults := agent_faults(settings, child)):
             raise RuntimeError(f"a command's process has more than an agent may: {faults}")
-        status, timed_out = wait_for(child, streams, started + request["timeout_s"])
+        status, timed_out = wait_for(child, streams, started + request["timeout_s"], cancels)
     except Cancelled:
         pass
-    finally:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     elapsed_ms = (time.monotonic() - started) * 1e3
     if timed_out:
         confirmed = end_timed_out(settings, streams, request["grace_s"])
@@ -582,19 +606,21 @@ def decode_status(status: int) -> tuple[int | None, int | None]:
     return os.WEXITSTATUS(status), None
 
 
-def wait_for(child: int, streams: list[Capture], deadline: float) -> tuple[int | None, bool]:
+def wait_for(child: int, streams: list[Capture], deadline: float, cancels: tuple[socket.socket, int]) -> tuple[int | None, bool]:
     """Read output until the direct child ends or the deadline passes: (wait status, timed out)."""
     handle = os.pidfd_open(child)
     try:
-        return watch(child, handle, streams, deadline)
+        return watch(child, handle, streams, deadline, cancels)
     finally:
         os.close(handle)
 
 
-def watch(child: int, handle: int, streams: list[Capture], deadline: float) -> tuple[int | None, bool]:
+def watch(child: int, handle: int, streams: list[Capture], deadline: float, cancels: tuple[socket.socket, int]) -> tuple[int | None, bool]:
     """The loop of `wait_for`, over the child's pidfd and its streams."""
     poller = select.poll()
     poller.register(handle, select.POLLIN)
+    control, request_id = cancels
+    poller.register(control, select.POLLIN)
     by_descriptor = {stream.descriptor: stream for stream in streams}
     for descriptor in by_descriptor:
         os.set_blocking(descriptor, False)
@@ -607,6 +633,9 @@ def watch(child: int, handle: int, streams: list[Capture], deadline: float) -> t
         for descriptor, _ in poller.poll(left * 1000 + 1):
             if descriptor == handle:
                 ended = True
+            elif descriptor == control.fileno():
+                if receive(control)[:2] in ((request_id, CANCEL), (0, 0)):
+                    raise Cancelled
             elif not by_descriptor[descriptor].read():
                 poller.unregister(descriptor)
         if ended:
@@ -686,16 +715,20 @@ def read_range(path: str, offset: int, limit: int) -> tuple[dict[str, Any], byte
 
 
 def make_parents(path: str) -> None:
-    parent = os.path.dirname(path)
-    if parent not in ("", "/") and not os.path.isdir(parent):
+    missing, parent = [], os.path.dirname(path)
+    while parent not in ("", "/") and not os.path.isdir(parent):
         if os.path.lexists(parent):
             raise OSError(errno.ENOTDIR, f"{os.strerror(errno.ENOTDIR)}: {parent}")
-        make_parents(parent)
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    for parent in reversed(missing):
         os.mkdir(parent, 0o755)
 
 
 def write_whole(path: str, mode: int, source: int, start: int, size: int) -> None:
     """Replace one file whole, or leave it as it was."""
+    if len(os.fsencode(path)) >= 4096:
+        raise OSError(errno.ENAMETOOLONG, "path too long")
     if os.path.islink(path):
         path = os.path.realpath(path)
     if os.path.isdir(path):
@@ -750,7 +783,7 @@ def run_file_operation(
     channel: socket.socket, request_id: int, request: dict[str, Any], descriptors: list[int], settings: Settings
 ) -> None:
     limit(settings)
-    become_agent(settings)
+    become_agent(settings, [channel.fileno(), *descriptors])
     try:
         if request["op"] == "write":
             request["files"] = json.loads(os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
@@ -1110,7 +1143,7 @@ class Init:
                 poller.register(descriptor, select.POLLIN)
             ready = {descriptor for descriptor, _ in poller.poll(50 if self.runners else 1000)}
             for descriptor, (request_id, pid, control) in busy.items():
-                if descriptor in ready and control.recv(16):
+                if descriptor in ready and received(control):
                     del self.runners[request_id]
                     self.free.append((pid, control))
             self.reap()
@@ -1180,10 +1213,10 @@ class Init:
         answer(self.channel, request_id, {}, json.dumps(found).encode())
 
     def cancel(self, request_id: int) -> None:
-        pid, control = self.runners.get(request_id, (0, None))
+        _, control = self.runners.get(request_id, (0, None))
         if control is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGUSR1)
+            with contextlib.suppress(OSError):
+                control.send(HEADER.pack(0, request_id, CANCEL))
 
     def reap(self) -> None:
         """Collect ended children. A runner never ends by itself: one that did was killed, and its command cannot be accounted for."""
