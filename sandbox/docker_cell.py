@@ -214,13 +214,12 @@ class ChamberCell(DockerCell):
 
 
 class FreshCell(DockerCell):
-    """A container per epoch. One spare is kept started, so that a `restore` waits for none."""
+    """A container per epoch: `restore` ends the used one and starts the next. A pool does it in the background."""
 
     tier = Tier.FRESH
 
     def __init__(self, spec: CellSpec, engine: Engine, uid: int) -> None:
         super().__init__(spec, engine, uid)
-        self._spare: Container | None = None
         self._used = False
 
     async def _prepare(self) -> Container:
@@ -228,24 +227,11 @@ class FreshCell(DockerCell):
             self._used = True
             return self._running()
         old, self._container = self._container, None
-        fresh, self._spare = self._spare, None
         if old is not None:
             await old.stop()
-        fresh = fresh or await self._new_container()
-        self._container = fresh
+        self._container = fresh = await self._new_container()
         self.id = fresh.name
         return fresh
-
-    async def make_spare(self) -> None:
-        """Start the next container ahead of time; for a pool's background, between two episodes."""
-        if self._spare is None and not self._stopped:
-            self._spare = await self._new_container()
-
-    async def stop(self) -> None:
-        await super().stop()
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            await spare.stop()
 
 
 def make_cell(spec: CellSpec, engine: Engine, uid: int) -> DockerCell:

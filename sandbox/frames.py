@@ -82,8 +82,7 @@ class Connection(asyncio.Protocol):
         """
         if self._lost is not None or self._transport is None:
             raise ConnectionLost(self._lost or "not connected")
-        request_id = self._next_id
-        self._next_id = self._next_id % 0xFFFFFFF0 + 1
+        request_id = self._take_id()
         future = self.expect(request_id)
         for index, blob in enumerate(blobs):
             view = memoryview(blob)
@@ -94,7 +93,7 @@ class Connection(asyncio.Protocol):
             return await future
         except asyncio.CancelledError:
             if operation == "exec" and not self.lost:
-                self._send(self._spare_id(), REQUEST, json.dumps({"op": "cancel", "target": request_id}).encode())
+                self._send(self._take_id(), REQUEST, json.dumps({"op": "cancel", "target": request_id}).encode())
             raise
         finally:
             self._waiting.pop(request_id, None)
@@ -105,7 +104,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _spare_id(self) -> int:
+    def _take_id(self) -> int:
         request_id = self._next_id
         self._next_id = self._next_id % 0xFFFFFFF0 + 1
         return request_id

@@ -61,7 +61,7 @@ NEWNS, NEWUTS, NEWIPC, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x2000000
 NEW_ANY = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET | 0x2000000 | 0x10000000 | 0x80  # with cgroup, user, time
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SUBREAPER, PR_CAP_AMBIENT = 1, 22, 24, 36, 47
+PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SUBREAPER, PR_CAP_AMBIENT = 22, 24, 36, 47
 SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -1256,7 +1256,6 @@ class Supervisor:
         self.channel: socket.socket | None = None
         self.pending: set[int] = set()
         self.epoch = 0
-        self.expected: dict[str, str] | None = None
         self.inbox: dict[int, dict[int, int]] = {}
         """Bulk data on its way: request id to index to memory file."""
         self.buffer = bytearray()

@@ -27,8 +27,6 @@ class EpisodeMemory:
     """Calls so far by tool."""
     idempotency: dict[str, Any] = field(default_factory=dict)
     """Results by idempotency key."""
-    replica_lag: dict[str, Any] = field(default_factory=dict)
-    """Which older copy each table's stale reads came from, for the log."""
     pending: list[Any] = field(default_factory=list)
     """Background events that are due later, in virtual time."""
     notes: dict[str, Any] = field(default_factory=dict)
