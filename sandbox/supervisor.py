@@ -314,17 +314,27 @@ def become_agent(settings: Settings, kept: list[int]) -> None:
 
 
 class MemoryCounter:
-    """The container's count of out-of-memory kills; cgroup v1 and v2. Opened once, since a chamber has no /sys."""
+    """Out-of-memory kills since the chamber was made; cgroup v1 and v2. The container's own count never goes back, and a death must
+    not be laid on an earlier episode's kill. Opened once, since a chamber has no /sys.
+    """
 
     def __init__(self) -> None:
-        self.descriptor = -1
+        self.descriptor, self.before = -1, 0
         for path in ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events"):
             if os.path.exists(path):
                 self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 break
 
+    def begin(self) -> None:
+        """Count from here."""
+        self.before = self.total()
+
     def kills(self) -> int:
-        """Kills so far; 0 for ever where the engine shows no counter."""
+        """Kills since `begin`."""
+        return self.total() - self.before
+
+    def total(self) -> int:
+        """Kills in the container's life; 0 for ever where the engine shows no counter."""
         if self.descriptor < 0:
             return 0
         for line in os.pread(self.descriptor, 4096, 0).decode().splitlines():
@@ -1417,6 +1427,7 @@ class Supervisor:
         """Make a chamber; gives the leaves that its init measured."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         flags = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET if self.settings.tier == "chamber" else 0
+        self.memory.begin()
         pid = clone(flags)
         if pid == 0:
             try:

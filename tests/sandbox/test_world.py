@@ -64,7 +64,6 @@ LEAKS: dict[str, Callable[[World], Any]] = {
 MEMORY: dict[str, Callable[[EpisodeMemory], Any]] = {
     "call_counts": lambda memory: memory.call_counts.update(refund=1),
     "idempotency": lambda memory: memory.idempotency.update(key={"id": 1}),
-    "replica_lag": lambda memory: memory.replica_lag.update(orders=2),
     "pending": lambda memory: memory.pending.append(["settle", 5]),
     "notes": lambda memory: memory.notes.update(seen=True),
     "revoked_scopes": lambda memory: memory.revoked_scopes.append("refunds"),

@@ -1,4 +1,4 @@
-"""No descriptor of a trusted process leads an agent's path out of the chamber, and a cancelled command is ended."""
+"""What once broke a cell: paths led out of a chamber, cancels that ended nothing, deaths laid on the wrong episode."""
 
 import anyio
 import anyio.lowlevel
@@ -6,7 +6,7 @@ import pytest
 
 from wardian.sandbox.cell import CellSpec, Command, ExecOutcome
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import FileProblem
+from wardian.sandbox.errors import CellDied, DeathCause, FileProblem
 from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.sandbox.pool import CellPool
 
@@ -49,3 +49,26 @@ async def test_a_command_that_is_cancelled_at_once_is_ended_and_the_cell_lives(e
         with anyio.fail_after(10):
             while "sleep\x0077" in (await lease.cell.exec(Command(script="cat /proc/[0-9]*/cmdline"))).stdout.text():
                 await anyio.lowlevel.checkpoint()
+
+
+END_INIT = """
+import os, signal, time
+inits = [int(name) for name in os.listdir("/proc") if name.isdigit() and open(f"/proc/{name}/stat").read().split()[3] == "1"]
+while not any(b"sleep\\x0077" in open(f"/proc/{name}/cmdline", "rb").read() for name in os.listdir("/proc") if name.isdigit()):
+    time.sleep(0.01)
+os.kill(inits[0], signal.SIGKILL)
+"""
+
+
+async def test_an_earlier_episodes_memory_does_not_explain_a_later_death(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool:
+        async with pool.lease() as lease:
+            bomb = await lease.cell.exec(Command(argv=("python3", "-c", 'x = [bytearray(b"x") * (1 << 20) for _ in range(4096)]')))
+            assert bomb.outcome is ExecOutcome.OUT_OF_MEMORY
+        async with pool.lease() as lease:
+            cell, argv = lease.cell.id, ["python3", "-c", END_INIT]
+            made = await engine.run("exec", lambda api: api.exec_create(cell, argv, user="0"))
+            await engine.run("exec", lambda api: api.exec_start(made["Id"], detach=True))
+            with pytest.raises(CellDied, match="init died") as caught:
+                await lease.cell.exec(Command(argv=("sleep", "77")))
+        assert caught.value.cause is DeathCause.INFRASTRUCTURE
