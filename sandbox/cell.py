@@ -6,6 +6,7 @@ and its methods are not called concurrently except where said.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -49,6 +50,8 @@ class CellSpec:
     hostname: str = "world"
     agent_uid: int | None = None
     """`None`: the pool gives each cell a uid of its own, from 20000 up."""
+    deep_checks: bool = False
+    """Whether the pool has every file of a cell's root hashed when the cell is made, after a leak anywhere, and when asked to."""
     runtime: str | None = None
     """An engine runtime such as `runsc`; `None` is the engine's default."""
 
@@ -226,6 +229,16 @@ class Cell(ABC):
     @abstractmethod
     async def changes(self) -> FileChanges:
         """Every path that is not as it was right after `restore`."""
+
+    async def deep_check(self) -> Mapping[str, str]:
+        """Digests of every file that a start state is made from, by part (the image, each layer); seconds, not milliseconds.
+
+        Equal for all cells of one spec. Empty for a backend that has nothing to look at.
+
+        Raises:
+            CellDied, CellTimeout: the cell is lost.
+        """
+        return {}
 
     @abstractmethod
     async def stop(self) -> None:

@@ -23,10 +23,8 @@ class Container:
         self.name = name
         self.connection = connection
 
-    async def cause_of_death(self, detail: str) -> DeathCause:
-        """Whose doing a death was: the policy's when memory ran out in the container, else ours."""
-        if "out of memory" in detail or "cannot fork in the chamber" in detail:
-            return DeathCause.POLICY
+    async def cause_of_death(self) -> DeathCause:
+        """Whose doing a death was that the supervisor could not explain: the policy's when memory ran out in the container, else ours."""
         try:
             state = (await self.engine.inspect(self.container_id)).get("State", {})
         except EngineUnavailable:

@@ -9,6 +9,7 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -20,9 +21,10 @@ from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, FileProble
 from wardian.sandbox.files import FileChange, FileChanges, FileContent, FileInfo, FileKind, FileLayer
 from wardian.sandbox.fingerprint import Fingerprint
 from wardian.sandbox.frames import ConnectionLost, Reply
+from wardian.sandbox.options import HEADROOM_MIB
 
 SCRIPT_AS_ARGUMENT_BYTES = 32 * 1024
-"""Longer scripts go to bash by descriptor instead of by argument."""
+"""Scripts that are longer as JSON go to bash by descriptor instead of by argument."""
 REQUEST_BYTES = 48 * 1024
 """Room for arguments and environment of one command."""
 READ_BYTES = 1 << 20
@@ -66,7 +68,7 @@ class DockerCell(Cell):
         container = await self._prepare()
         result = (await self._ask(container, "restore", self.spec.timeouts.restore_s)).result
         if "failed" in result:
-            raise await self._death(container, f"no chamber could be made: {result['failed']}")
+            raise await self._death(container, f"no chamber could be made: {result['failed']}", result)
         began = time.perf_counter()
         leaves: dict[str, str] = result["leaves"]
         expected = Fingerprint(agreed(leaves, self._baseline, self.tier))
@@ -81,17 +83,29 @@ class DockerCell(Cell):
 
     async def exec(self, command: Command) -> ExecResult:
         request, blobs = self._encode(command)
-        if len(json.dumps(request)) > REQUEST_BYTES:
-            detail = f"arguments and environment are larger than {REQUEST_BYTES} bytes: pass the data by stdin or a file"
-            return ExecResult(ExecOutcome.COULD_NOT_START, None, None, Captured(), Captured(), 0.0, detail=detail)
+        if problem := self._too_large(request, blobs):
+            return ExecResult(ExecOutcome.COULD_NOT_START, None, None, Captured(), Captured(), 0.0, detail=problem)
         timeouts = self.spec.timeouts
         container = self._running()
         reply = await self._ask(container, "exec", command.timeout_s + timeouts.exec_grace_s + 6, blobs, **request)
         if "failed" in reply.result:
-            raise await self._death(container, str(reply.result["failed"]))
+            raise await self._death(container, str(reply.result["failed"]), reply.result)
         if not reply.result["confirmed"]:
             raise CellTimeout(self.id, "ending the processes of a command", 5.0)
         return decode_result(reply)
+
+    def _too_large(self, request: dict[str, Any], blobs: Sequence[bytes]) -> str:
+        """Why a command cannot be sent; empty when it can."""
+        if len(json.dumps(request)) > REQUEST_BYTES:
+            return f"arguments and environment are larger than {REQUEST_BYTES} bytes: pass the data by stdin or a file"
+        if sum(map(len, blobs)) > self._staging_bytes:
+            return f"stdin and script are larger than {self._staging_bytes} bytes: pass the data by files"
+        return ""
+
+    @property
+    def _staging_bytes(self) -> int:
+        """What may wait in the container's memory on its way to a command or a file."""
+        return (self.spec.limits.memory_mib + HEADROOM_MIB) << 19
 
     def _encode(self, command: Command) -> tuple[dict[str, Any], list[bytes]]:
         blobs: list[bytes] = []
@@ -101,7 +115,7 @@ class DockerCell(Cell):
             blobs.append(command.stdin)
         if command.script is not None:
             script = command.script.encode("utf-8", "surrogateescape")
-            by_descriptor = len(script) > SCRIPT_AS_ARGUMENT_BYTES or b"\0" in script
+            by_descriptor = len(json.dumps(command.script)) > SCRIPT_AS_ARGUMENT_BYTES or b"\0" in script
             if by_descriptor:
                 blobs.append(script)
             else:
@@ -130,11 +144,10 @@ class DockerCell(Cell):
                 raise FileProblem(FileProblemKind.NAME_TOO_LONG, path[:100], "the path is too long")
         table = json.dumps([[path, entry.mode, len(entry.data)] for path, entry in layer.entries.items()]).encode()
         data = b"".join(entry.data for entry in layer.entries.values())
-        if len(data) > self.spec.limits.disk_mib << 20:
+        most = min(self.spec.limits.disk_mib << 20, self._staging_bytes)
+        if len(data) > most:
             first = next(iter(layer.entries), "")
-            raise FileProblem(
-                FileProblemKind.TOO_LARGE, first, f"{len(data)} bytes are more than the disk limit of {self.spec.limits.disk_mib} MiB"
-            )
+            raise FileProblem(FileProblemKind.TOO_LARGE, first, f"{len(data)} bytes are more than may be written at once: {most} bytes")
         await self._file("write", "/", blobs=(table, data))
 
     async def list_dir(self, path: str) -> tuple[FileInfo, ...]:
@@ -148,20 +161,18 @@ class DockerCell(Cell):
         container = self._running()
         reply = await self._ask(container, "changes", self.spec.timeouts.files_s)
         if "failed" in reply.result:
-            raise await self._death(container, str(reply.result["failed"]))
+            raise await self._death(container, str(reply.result["failed"]), reply.result)
         return FileChanges({path: file_change(entry) for path, entry in json.loads(reply.data).items()})
 
-    async def deep_check(self) -> str:
-        """Digest of every file of the image's root and the sealed layers; seconds, not milliseconds.
-
-        Raises:
-            CellDied, CellTimeout: the cell is lost.
-        """
+    async def deep_check(self) -> Mapping[str, str]:
         container = self._running()
-        reply = await self._ask(container, "deep", 120.0)
+        reply = await self._ask(container, "deep", self.spec.timeouts.deep_s)
         if "failed" in reply.result:
-            raise await self._death(container, str(reply.result["failed"]))
-        return str(reply.result["digest"])
+            raise await self._death(container, str(reply.result["failed"]), reply.result)
+        digests: dict[str, str] = reply.result["digests"]
+        # These hold the agent's uid, which is another one in each cell.
+        own = f"of uid {self.agent_uid}: "
+        return {own + name if name == "builtin" or self.tier is Tier.FRESH else name: digest for name, digest in digests.items()}
 
     async def stop(self) -> None:
         self._stopped = True
@@ -184,7 +195,7 @@ class DockerCell(Cell):
         reply = await self._ask(container, operation, self.spec.timeouts.files_s, blobs, path=full, **fields)
         result = reply.result
         if "failed" in result:
-            raise await self._death(container, str(result["failed"]))
+            raise await self._death(container, str(result["failed"]), result)
         if "problem" in result:
             raise FileProblem(FileProblemKind(result["problem"]), str(result["path"]), str(result["message"]))
         return reply
@@ -199,9 +210,10 @@ class DockerCell(Cell):
         except ConnectionLost as lost:
             raise await self._death(container, str(lost)) from None
 
-    async def _death(self, container: Container, detail: str) -> CellDied:
-        cause = await container.cause_of_death(detail)
-        return CellDied(self.id, cause, detail)
+    async def _death(self, container: Container, detail: str, result: Mapping[str, Any] = MappingProxyType({})) -> CellDied:
+        """`result` is what the supervisor said, where it could: it knows best whose doing a failure is."""
+        told = result.get("cause") == DeathCause.POLICY.value
+        return CellDied(self.id, DeathCause.POLICY if told else await container.cause_of_death(), detail)
 
 
 class ChamberCell(DockerCell):

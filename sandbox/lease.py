@@ -20,6 +20,8 @@ class PoolStatistics:
     """Attempts to restore a cell after a lease or at its start, whatever came of them."""
     verified: int
     """Those that ended with a receipt."""
+    deep_checks: int
+    """Deep passes that found nothing changed."""
     leaks: tuple[Leak, ...]
     """The last thousand."""
     restore_ms: tuple[float, ...]

@@ -83,7 +83,7 @@ def _layers_bytes(spec: CellSpec) -> int:
 
 def _fresh_places(spec: CellSpec) -> dict[str, str]:
     """Where the agent of a `fresh` cell may write. The engine's writable layer has no limit of its own on most storage drivers."""
-    size = f"size={spec.limits.disk_mib}m"
+    size = f"size={spec.limits.disk_mib}m,nr_inodes={max(spec.limits.disk_mib, 64) * 1024}"
     return {spec.workdir: f"exec,mode=755,{size}", "/tmp": f"exec,mode=1777,{size}", "/var/tmp": f"exec,mode=1777,{size}"}
 
 

@@ -23,6 +23,7 @@ import anyio
 import tenacity
 
 from wardian.sandbox.cell import Cell, CellSpec, ResetReceipt
+from wardian.sandbox.deep import DeepChecks
 from wardian.sandbox.errors import CellDied, CellTimeout, CellUnavailable, LeakDetected, PoolClosed, PoolTimeout, SandboxError
 from wardian.sandbox.lease import Leak, Lease, PoolStatistics
 from wardian.sandbox.uids import FIRST_UID, UidClaims
@@ -55,6 +56,8 @@ class _Slot:
     lease: Lease | None = None
     """The next or the present one; set while READY or LEASED."""
     error: SandboxError | None = None
+    suspect: bool = False
+    """Its cell gets a deep pass before it counts as ready again."""
 
 
 @dataclass(eq=False, slots=True)
@@ -94,6 +97,7 @@ class CellPool:
         self._counts: Counter[str] = Counter()
         self._restore_ms: deque[float] = deque(maxlen=10_000)
         self._leaks: deque[Leak] = deque(maxlen=1_000)
+        self._deep = DeepChecks()
         self._life: AbstractAsyncContextManager[None] | None = None
 
     # Life
@@ -249,6 +253,25 @@ class CellPool:
         while self._any(SlotState.MAKING, SlotState.RESTORING):
             await self._changed.wait()
 
+    async def audit(self) -> None:
+        """Restore every cell that nobody has, with a deep pass, and wait for it; leased cells get theirs when they come back.
+
+        What it finds is counted as a leak. Nothing happens where the spec asks for no deep checks.
+        """
+        if not self.spec.deep_checks:
+            return
+        self._suspect_all()
+        for slot in self._slots:
+            if slot.state is SlotState.READY:
+                slot.lease, slot.state = None, SlotState.RESTORING
+                self._start(self._restore, slot)
+        self._rebalance()
+        await self.settle()
+
+    def _suspect_all(self) -> None:
+        for slot in self._slots:
+            slot.suspect = self.spec.deep_checks
+
     def _any(self, *states: SlotState) -> bool:
         return any(slot.state in states for slot in self._slots)
 
@@ -310,6 +333,7 @@ class CellPool:
         return PoolStatistics(
             resets=counts["resets"],
             verified=counts["verified"],
+            deep_checks=self._deep.passed,
             leaks=tuple(self._leaks),
             restore_ms=tuple(self._restore_ms),
             replaced=counts["replaced"],
@@ -347,23 +371,28 @@ class CellPool:
     async def _make_once(self, slot: _Slot) -> None:
         assert self._make_cell is not None
         cell = self._make_cell(self.spec, slot.uid)
+        slot.suspect = self.spec.deep_checks
         try:
             await cell.start()
             self._counts["created"] += 1
-            slot.lease = Lease(cell, await self._proven(cell))
+            slot.lease = Lease(cell, await self._proven(cell, slot))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await cell.stop()
             raise
         slot.cell = cell
 
-    async def _proven(self, cell: Cell) -> ResetReceipt:
+    async def _proven(self, cell: Cell, slot: _Slot) -> ResetReceipt:
         self._counts["resets"] += 1
         try:
             receipt = await cell.restore()
+            if slot.suspect:
+                await self._deep.check(cell)
+                slot.suspect = False
         except LeakDetected as leak:
             self._leaks.append(Leak(cell.id, leak.differences))
             self._counts["quarantined"] += 1
+            self._suspect_all()
             raise
         self._counts["verified"] += 1
         self._restore_ms.append(receipt.total_ms)
@@ -373,7 +402,7 @@ class CellPool:
         """RESTORING to READY, or to EMPTY when the cell is not to be trusted any more."""
         assert slot.cell is not None
         try:
-            slot.lease = Lease(slot.cell, await self._proven(slot.cell))
+            slot.lease = Lease(slot.cell, await self._proven(slot.cell, slot))
         except SandboxError:
             await self._replace(slot)
             return

@@ -49,6 +49,11 @@ REQUEST, DATA, END, CANCEL = 1, 2, 3, 4
 CHUNK = 60 * 1024
 """Largest body of one message; well below the default socket buffer, so that sending never fails for size."""
 
+POLICY = "policy"
+"""The cause of a failure that the agent's own use of its cell explains."""
+SAID = 1000
+"""Characters of a path or a message that an answer repeats; JSON writes one as twelve, and an answer is one message."""
+
 CELL = "/cell"
 AGENT_UID_SHOWN = 1000
 """What a manifest shows for the agent's uid, so that digests agree between cells."""
@@ -123,10 +128,10 @@ def seccomp_program() -> bytes:
     code += [(jeq, 0, 1, CLONE3), (ret, 0, 0, enosys)]
     # clone with any namespace flag
     code += [(jeq, 0, 4, SYS_CLONE[MACHINE]), (ld, 0, 0, 16), (jset, 0, 1, NEW_ANY & ~0x80), (ret, 0, 0, eperm), (ret, 0, 0, allow)]
-    # nodes: fifo, socket and regular file only
+    # nodes: fifo, socket and regular file only; no type at all means a regular file
     for number, argument in MKNOD[MACHINE]:
-        code += [(jeq, 0, 7, number), (ld, 0, 0, 16 + 8 * argument), (0x54, 0, 0, 0o170000), (jeq, 3, 0, 0o10000), (jeq, 2, 0, 0o140000)]
-        code += [(jeq, 1, 0, 0o100000), (ret, 0, 0, eperm), (ret, 0, 0, allow)]
+        code += [(jeq, 0, 8, number), (ld, 0, 0, 16 + 8 * argument), (0x54, 0, 0, 0o170000), (jeq, 4, 0, 0o10000), (jeq, 3, 0, 0o140000)]
+        code += [(jeq, 2, 0, 0o100000), (jeq, 1, 0, 0), (ret, 0, 0, eperm), (ret, 0, 0, allow)]
     code += [(jeq, 0, 3 + len(SOCKET_FAMILIES), SOCKET[MACHINE]), (ld, 0, 0, 16)]
     for index, family in enumerate(SOCKET_FAMILIES):
         code.append((jeq, len(SOCKET_FAMILIES) - index, 0, family))
@@ -800,38 +805,86 @@ def run_file_operation(
         result, data = file_operation(request, descriptors)
     except OSError as error:
         path = request.get("path", "")
-        result, data = {"problem": file_kind(error, path), "path": path, "message": error.strerror or str(error)}, b""
+        result, data = {"problem": file_kind(error, path), "path": path[:SAID], "message": (error.strerror or str(error))[:SAID]}, b""
     except ValueError as error:
-        result, data = {"problem": "invalid_path", "path": request.get("path", ""), "message": str(error)}, b""
+        result, data = {"problem": "invalid_path", "path": request.get("path", "")[:SAID], "message": str(error)[:SAID]}, b""
     answer(channel, request_id, result, data)
 
 
 # ---------------------------------------------------------------------------------------------------------- manifests
 
 
-def content_digest(directory: int, name: str) -> str:
+class TooMuch(Exception):
+    """What the agent made of its files is more than can be listed; its own doing, like running out of memory."""
+
+
+class Allowance:
+    """What listing one episode's files may cost. Without it an agent could make its own record too long to make, and be masked."""
+
+    DEPTH = 128
+    """Directories within each other; each holds a descriptor and two stack frames while it is walked."""
+    NAMES_BYTES = 8 << 20
+    """All paths together."""
+
+    def __init__(self, content_bytes: float) -> None:
+        self.content, self.names = content_bytes, self.NAMES_BYTES
+
+    def read(self, size: int) -> None:
+        """Count bytes that were hashed. Holes of sparse files count as well: hashing them takes as long."""
+        self.content -= size
+        if self.content < 0:
+            raise TooMuch("the files hold more than can be hashed after each call")
+
+    def name(self, path: str) -> None:
+        """Count one entry."""
+        self.names -= len(path)
+        if self.names < 0:
+            raise TooMuch("the paths of the changed files are too many or too long to list")
+
+    def enter(self, path: str) -> None:
+        """Look whether a directory may be walked."""
+        if path.count("/") > self.DEPTH:
+            raise TooMuch(f"directories lie deeper than {self.DEPTH} within each other")
+
+
+def unlimited() -> Allowance:
+    allowance = Allowance(float("inf"))
+    allowance.names = 1 << 40
+    return allowance
+
+
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
+"""Errors that say that an entry is not any more what it was a moment ago."""
+
+
+def content_digest(directory: int, name: str, allowance: Allowance) -> str:
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
     hasher = blake2b(digest_size=16)
     try:
         while part := os.read(descriptor, 1 << 20):
+            allowance.read(len(part))
             hasher.update(part)
     finally:
         os.close(descriptor)
     return hasher.hexdigest()
 
 
-def shown(found: os.stat_result, directory: int, name: str, uid: int) -> tuple[Any, ...]:
+def shown(found: os.stat_result, directory: int, name: str, uid: int, allowance: Allowance) -> tuple[Any, ...]:
     """One entry of a manifest: kind, mode, uid, size, content. A directory's size is left out; file times always are."""
     form = stat.S_IFMT(found.st_mode)
     owner = AGENT_UID_SHOWN if found.st_uid == uid else found.st_uid
     mode = stat.S_IMODE(found.st_mode)
     if form == stat.S_IFREG:
-        return ("file", mode, owner, found.st_size, content_digest(directory, name))
+        return ("file", mode, owner, found.st_size, content_digest(directory, name, allowance))
     if form == stat.S_IFLNK:
         return ("link", 0o777, owner, 0, os.readlink(name, dir_fd=directory))
     if form == stat.S_IFDIR:
         return ("directory", mode, owner, 0, "")
     return ("other", mode, owner, 0, f"{form:o}")
+
+
+def open_below(directory: int, name: str) -> int:
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
 
 
 def lookup(directory: int, path: str) -> tuple[int, os.stat_result] | None:
@@ -840,7 +893,7 @@ def lookup(directory: int, path: str) -> tuple[int, os.stat_result] | None:
     at = os.dup(directory)
     try:
         for part in parts[:-1]:
-            following = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            following = open_below(at, part)
             os.close(at)
             at = following
         return at, os.stat(parts[-1], dir_fd=at, follow_symlinks=False)
@@ -853,11 +906,11 @@ class Manifest:
     """Finds what an episode changed, from the overlay's upper layer and the base below it.
 
     Directories are walked by descriptor and links never followed. A copied-up entry that is as in the base is left out, so
-    that what overlayfs does inside does not show.
+    that what overlayfs does inside does not show. An entry that goes away while it is looked at counts as gone.
     """
 
-    def __init__(self, upper: int, base: int, uid: int) -> None:
-        self.upper, self.base, self.uid = upper, base, uid
+    def __init__(self, upper: int, base: int, uid: int, allowance: Allowance) -> None:
+        self.upper, self.base, self.uid, self.allowance = upper, base, uid, allowance
         self.found: dict[str, tuple[Any, ...] | None] = {}
 
     def base_entry(self, path: str) -> tuple[Any, ...] | None:
@@ -867,9 +920,13 @@ class Manifest:
             return None
         parent, found = looked
         try:
-            return shown(found, parent, path.rsplit("/", 1)[1], self.uid)
+            return shown(found, parent, path.rsplit("/", 1)[1], self.uid, self.allowance)
         finally:
             os.close(parent)
+
+    def record(self, path: str, entry: tuple[Any, ...] | None) -> None:
+        self.allowance.name(path)
+        self.found[path] = entry
 
     def add_base_tree(self, source: str, path: str, skip: frozenset[str] = frozenset()) -> None:
         """Record a part of the base as it shows at another place: what a renamed directory brings along."""
@@ -877,37 +934,47 @@ class Manifest:
         if looked is None:
             return
         try:
+            self.allowance.enter(path)
             for name in sorted(os.listdir(looked[0])):
                 if name in skip:
                     continue
                 entry = self.base_entry(f"{source}/{name}")
-                self.found[f"{path}/{name}"] = entry
+                self.record(f"{path}/{name}", entry)
                 if entry and entry[0] == "directory":
                     self.add_base_tree(f"{source}/{name}", f"{path}/{name}")
         finally:
             os.close(looked[0])
 
-    def walk(self, directory: int, path: str, origin: str | None) -> None:
-        """Compare one directory of the upper layer. `origin`: where its lower part stands in the base, if anywhere."""
+    def walk(self, directory: int, path: str, origin: str | None, based: bool = True) -> None:
+        """Compare one directory of the upper layer. `origin`: where its lower part stands in the base, if anywhere; `based`: whether
+        the base has anything at `path` itself, without which nothing below needs to be looked up there.
+        """
+        self.allowance.enter(path)
         names = sorted(os.listdir(directory))
         for name in names:
-            here = f"{path}/{name}"
-            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if stat.S_ISCHR(found.st_mode):  # a whiteout; the agent cannot make any device
-                if self.base_entry(here) is not None:
-                    self.found[here] = None
-                continue
-            entry = shown(found, directory, name, self.uid)
-            before = self.base_entry(here)
-            if entry != before:
-                self.found[here] = entry
-            if entry[0] == "directory":
-                self.enter(directory, name, here, origin)
+            try:
+                self.visit(directory, name, f"{path}/{name}", origin, based)
+            except OSError as error:
+                if error.errno not in GONE:
+                    raise
         if origin is not None and origin != path:
             self.add_base_tree(origin, path, frozenset(names))
 
-    def enter(self, directory: int, name: str, here: str, origin: str | None) -> None:
-        below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    def visit(self, directory: int, name: str, here: str, origin: str | None, based: bool) -> None:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        before = self.base_entry(here) if based else None
+        if stat.S_ISCHR(found.st_mode):  # a whiteout; the agent cannot make any device
+            if before is not None:
+                self.record(here, None)
+            return
+        entry = shown(found, directory, name, self.uid, self.allowance)
+        if entry != before:
+            self.record(here, entry)
+        if entry[0] == "directory":
+            self.enter(directory, name, here, origin, before is not None)
+
+    def enter(self, directory: int, name: str, here: str, origin: str | None, based: bool) -> None:
+        below = open_below(directory, name)
         try:
             redirect = overlay_attribute(below, "redirect")
             following: str | None = f"{origin}/{name}" if origin is not None else None
@@ -915,11 +982,11 @@ class Manifest:
                 following = redirect if redirect.startswith("/") else f"{origin or ''}/{redirect}"
             elif overlay_attribute(below, "opaque") == "y":
                 following = None
-            if following is not None and self.base_entry(following) is None:
+            if following is not None and lookup_kind(self.base, following) is None:
                 following = None
             if following is None or following != here:
                 self.removed_under(here, frozenset(os.listdir(below)), following)
-            self.walk(below, here, following)
+            self.walk(below, here, following, based)
         finally:
             os.close(below)
 
@@ -930,10 +997,19 @@ class Manifest:
             return
         try:
             for name in os.listdir(looked[0]):
-                if name not in kept and (origin is None or self.base_entry(f"{origin}/{name}") is None):
-                    self.found[f"{here}/{name}"] = None
+                if name not in kept and (origin is None or lookup_kind(self.base, f"{origin}/{name}") is None):
+                    self.record(f"{here}/{name}", None)
         finally:
             os.close(looked[0])
+
+
+def lookup_kind(directory: int, path: str) -> int | None:
+    """The kind of what stands at `path` below `directory`, or `None`."""
+    looked = lookup(directory, path)
+    if looked is None:
+        return None
+    os.close(looked[0])
+    return stat.S_IFMT(looked[1].st_mode)
 
 
 def overlay_attribute(descriptor: int, name: str) -> str:
@@ -969,31 +1045,38 @@ def writable_places(uid: int) -> list[str]:
     return sorted(found)
 
 
-def tree(places: list[str], uid: int) -> dict[str, tuple[Any, ...]]:
+def tree(places: list[str], uid: int, allowance: Allowance) -> dict[str, tuple[Any, ...]]:
     """Manifest of everything at and below `places`."""
     found: dict[str, tuple[Any, ...]] = {}
 
+    def look(directory: int, name: str, path: str) -> None:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        entry = shown(status, directory, name, uid, allowance)
+        allowance.name(path)
+        found[path] = entry
+        if entry[0] == "directory":
+            below = open_below(directory, name)
+            try:
+                visit(below, path)
+            finally:
+                os.close(below)
+
     def visit(directory: int, path: str) -> None:
+        allowance.enter(path)
         for name in sorted(os.listdir(directory)):
-            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            found[f"{path}/{name}"] = entry = shown(status, directory, name, uid)
-            if entry[0] == "directory":
-                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-                try:
-                    visit(below, f"{path}/{name}")
-                finally:
-                    os.close(below)
+            try:
+                look(directory, name, f"{path}/{name}")
+            except OSError as error:
+                if error.errno not in GONE:
+                    raise
 
     for place in places:
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        parent, _, name = place.rpartition("/")
+        above = os.open(parent or "/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            parent, _, name = place.rpartition("/")
-            above = os.open(parent or "/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            found[place] = shown(os.fstat(descriptor), above, name, uid)
-            os.close(above)
-            visit(descriptor, place)
+            look(above, name, place)
         finally:
-            os.close(descriptor)
+            os.close(above)
     return found
 
 
@@ -1095,7 +1178,7 @@ class Init:
         settings, box = self.settings, f"{CELL}/box"
         mount("none", "/", None, MS_REC | MS_PRIVATE)
         mount(
-            "tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=755,nr_inodes={max(settings.disk_mib, 16) * 4096}"
+            "tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=700,nr_inodes={max(settings.disk_mib, 64) * 1024}"
         )
         for name in ("upper", "work", "root"):
             os.mkdir(f"{box}/{name}", 0o755)
@@ -1132,8 +1215,12 @@ class Init:
             self.settings.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             keep_capabilities(CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
             self.places = writable_places(self.settings.uid)
-            self.before = tree(self.places, self.settings.uid)
+            self.before = tree(self.places, self.settings.uid, unlimited())
         install_seccomp()
+        if chamber:
+            measure_inside(self.settings)  # brings the pages in that it needs; what counts is measured once the chamber is taken
+        if receive(self.channel)[1] == 0:
+            os._exit(0)
         leaves = measure_inside(self.settings)
         if chamber:
             leaves["upper"] = ",".join(sorted(os.listdir(self.upper)))
@@ -1164,8 +1251,8 @@ class Init:
         request_id, kind, body, descriptors = receive(self.channel)
         if kind == 0:
             os._exit(0)
-        request = json.loads(body)
         try:
+            request = json.loads(body)
             if request["op"] == "cancel":
                 self.cancel(request["target"])
             elif request["op"] == "exec":
@@ -1175,7 +1262,9 @@ class Init:
                 if pid:
                     self.runners[request_id] = (pid, None)
         except OSError as error:  # out of processes or memory: an answer as well
-            answer(self.channel, request_id, {"failed": f"cannot fork in the chamber: {error.strerror}"})
+            answer(self.channel, request_id, {"failed": f"cannot fork in the chamber: {error.strerror}", "cause": POLICY})
+        except ValueError as error:
+            answer(self.channel, request_id, {"failed": f"a request cannot be read: {str(error)[:SAID]}"})
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -1214,12 +1303,17 @@ class Init:
             os._exit(0)
 
     def answer_changes(self, request_id: int) -> None:
-        if self.settings.tier == "chamber":
-            manifest = Manifest(self.upper, self.base, self.settings.uid)
-            manifest.walk(self.upper, "", "")
-            found = manifest.found
-        else:
-            found = compare_trees(self.before, tree([place for place in self.places if os.path.isdir(place)], self.settings.uid))
+        settings, allowance = self.settings, Allowance(max(self.settings.disk_mib, 32) * 8 << 20)
+        try:
+            if settings.tier == "chamber":
+                manifest = Manifest(self.upper, self.base, settings.uid, allowance)
+                manifest.walk(self.upper, "", "")
+                found = manifest.found
+            else:
+                found = compare_trees(self.before, tree([place for place in self.places if os.path.isdir(place)], settings.uid, allowance))
+        except TooMuch as much:
+            answer(self.channel, request_id, {"failed": str(much), "cause": POLICY})
+            return
         answer(self.channel, request_id, {}, json.dumps(found).encode())
 
     def cancel(self, request_id: int) -> None:
@@ -1244,8 +1338,11 @@ class Init:
     def lost(self, request_id: int) -> None:
         """A trusted process was killed; only want of memory does that."""
         kill_everything_of(self.settings)
-        cause = "out of memory" if self.memory.kills() else "unknown cause"
-        answer(self.channel, request_id, {"failed": f"a process of the chamber was killed: {cause}"})
+        starved = bool(self.memory.kills())
+        cause = "out of memory" if starved else "unknown cause"
+        answer(
+            self.channel, request_id, {"failed": f"a process of the chamber was killed: {cause}", **({"cause": POLICY} if starved else {})}
+        )
 
 
 # --------------------------------------------------------------------------------------------------------- supervisor
@@ -1264,6 +1361,10 @@ class Supervisor:
         self.identities: dict[str, str] = {}
         self.init = 0
         self.channel: socket.socket | None = None
+        self.spare: tuple[int, socket.socket] | None = None
+        """Init and channel of the next chamber, built ahead: it stands, and waits to be measured."""
+        self.slow: set[int] = set()
+        """Children at work on something slow."""
         self.pending: set[int] = set()
         self.epoch = 0
         self.inbox: dict[int, dict[int, int]] = {}
@@ -1274,6 +1375,7 @@ class Supervisor:
         """Once per container: directories, devices, the built-in layer."""
         if self.settings.tier == "chamber":
             mount("none", "/", None, MS_REC | MS_PRIVATE)
+            os.chmod(CELL, 0o700)
             for name in ("layers", "base", "box", "empty", "dev", "proc"):
                 os.mkdir(f"{CELL}/{name}", 0o755)
             self.masks = proc_masks()
@@ -1325,8 +1427,12 @@ class Supervisor:
         """Lay a sealed set of files: as a lower directory for chambers, or straight into a fresh container's root."""
         chamber = self.settings.tier == "chamber"
         top = f"{CELL}/layers/{key}" if chamber else ""
+        if key in self.stack:
+            raise OSError(errno.EEXIST, f"layer {key} is there already")
         if chamber:
             os.mkdir(top, 0o755)
+            pages = sum(len(data) // 4096 + 2 for _, _, data, _ in files) + 64
+            mount("layer", top, "tmpfs", MS_NOSUID | MS_NODEV, f"size={pages * 4096},mode=755")
         self.make_directory(top, self.settings.workdir, self.settings.uid)
         for path, mode, data, owner in files:
             parent = path.rpartition("/")[0]
@@ -1341,12 +1447,10 @@ class Supervisor:
             os.fchown(descriptor, owner, owner)
             os.fchmod(descriptor, mode)
             os.close(descriptor)
-        if key in self.stack:
-            raise OSError(errno.EEXIST, f"layer {key} is there already")
         self.stack.append(key)
         if chamber:
-            found = os.stat(top)
-            self.identities[key] = f"{found.st_dev}:{found.st_ino}:{found.st_ctime_ns}"
+            mount("none", top, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)  # the file system itself: nobody writes to it again
+            self.identities[key] = identity(top)
             self.mount_base()
 
     def make_directory(self, top: str, path: str, owner: int) -> None:
@@ -1424,32 +1528,71 @@ class Supervisor:
             return self.make(), 0
 
     def make(self) -> dict[str, str]:
-        """Make a chamber; gives the leaves that its init measured."""
+        """Take the chamber that was built ahead, or build one; gives the leaves that its init measures now."""
+        self.memory.begin()
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            self.init, self.channel = spare
+            with contextlib.suppress(OSError):  # it did not come up, as in a container at its limits
+                return self.report()
+            self.finish_end(self.begin_end())
+        self.init, self.channel = self.spawn()
+        return self.report()
+
+    def build_ahead(self) -> None:
+        """Build the next chamber while this one is in use. It shares nothing with it but the container's limits."""
+        if self.settings.tier == "chamber" and self.spare is None:
+            with contextlib.suppress(OSError):  # the next `make` builds one
+                self.spare = self.spawn()
+
+    def discard_spare(self) -> None:
+        """End the chamber that was built ahead, whose layers are no longer those of the next one."""
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            os.kill(spare[0], signal.SIGKILL)
+            os.waitpid(spare[0], 0)
+            spare[1].close()
+
+    def spawn(self) -> tuple[int, socket.socket]:
+        """Start a chamber's init, which builds at once, and measures and reports once it is told to."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         flags = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET if self.settings.tier == "chamber" else 0
-        self.memory.begin()
-        pid = clone(flags)
+        try:
+            pid = clone(flags)
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
         if pid == 0:
             try:
                 ctypes.pythonapi.PyOS_AfterFork_Child()
-                ours.close()
+                for inherited in (ours, self.channel):
+                    if inherited is not None:
+                        inherited.detach()
                 null = os.open("/dev/null", os.O_RDWR)
                 os.dup2(null, 0)
                 os.dup2(null, 1)
-                os.close(null)
+                close_all_but([theirs.fileno(), self.memory.descriptor])
                 Init(self, theirs).run()
             except BaseException as error:  # noqa: BLE001 - the clone must never return into the supervisor's loop
-                answer(theirs, 0, {"failed": f"{type(error).__name__}: {error}"})
+                answer(theirs, 0, {"failed": f"{type(error).__name__}: {error}"[:SAID]})
             finally:
                 os._exit(1)
         theirs.close()
-        self.init, self.channel = pid, ours
-        body = b""
+        return pid, ours
+
+    def report(self) -> dict[str, str]:
+        """Have the new chamber's init measure, and give what it says.
+
+        Raises:
+            OSError: it could not be built, or has ended.
+        """
+        assert self.channel is not None
+        self.channel.send(HEADER.pack(0, 0, REQUEST))
         while True:
-            _, kind, part, _ = receive(ours)
+            _, kind, body, _ = receive(self.channel)
             if kind == 0:
                 raise OSError(errno.ECHILD, "the chamber's init ended before it was ready")
-            body = part
             if kind == END:
                 break
         report = json.loads(body)
@@ -1474,8 +1617,7 @@ class Supervisor:
         rows = []
         for key in self.stack:
             if self.settings.tier == "chamber":
-                found = os.stat(f"{CELL}/layers/{key}")
-                intact = f"{found.st_dev}:{found.st_ino}:{found.st_ctime_ns}" == self.identities[key]
+                intact = identity(f"{CELL}/layers/{key}") == self.identities[key]
                 rows.append(f"{key[:12]}={'sealed' if intact else 'changed'}")
             else:
                 rows.append(f"{key[:12]}=laid")
@@ -1483,6 +1625,8 @@ class Supervisor:
 
     def restore(self) -> dict[str, Any]:
         """End what was, make it anew, and tell what stands there now."""
+        while self.slow:  # one that has answered may not be gone yet
+            os.waitpid(self.slow.pop(), 0)
         times = [time.monotonic()]
         leaves, dying = self.make_beside(self.begin_end())
         times.append(time.monotonic())
@@ -1502,27 +1646,29 @@ class Supervisor:
         }
 
     def deep(self) -> dict[str, Any]:
-        """Digest of every file of the image's root and of each layer; slow, on demand, in a child."""
-        hasher = blake2b(digest_size=16)
-        count = 0
-        tops = [""] if self.settings.tier != "chamber" else ["", *(f"{CELL}/layers/{key}" for key in self.stack)]
-        device = os.stat("/").st_dev
-        for top in tops:
-            for path, directories, names in os.walk(top or "/", onerror=None):
-                directories[:] = sorted(name for name in directories if top or self.same_device(os.path.join(path, name), device))
-                for name in sorted([*names, *directories]):
-                    full = os.path.join(path, name)
-                    if not top and full in ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf"):
-                        continue
-                    found = os.lstat(full)
-                    if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode) or stat.S_ISDIR(found.st_mode):
-                        parent = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                        hasher.update(
-                            repr((full[len(top) :], shown(found, parent, name, self.settings.uid))).encode("utf-8", "surrogateescape")
-                        )
-                        os.close(parent)
-                        count += 1
-        return {"digest": hasher.hexdigest(), "files": count}
+        """Digests of every file of the image's root, and of each layer; slow, on demand, in a child."""
+        tops = {"image": ""}
+        if self.settings.tier == "chamber":
+            tops |= {key: f"{CELL}/layers/{key}" for key in self.stack}
+        return {"digests": {name: self.digest_below(top) for name, top in tops.items()}}
+
+    def digest_below(self, top: str) -> str:
+        """Digest of every entry below `top` that is of its own file system."""
+        hasher, allowance = blake2b(digest_size=16), unlimited()
+        device = os.stat(top or "/").st_dev
+        for path, directories, names in os.walk(top or "/", onerror=None):
+            directories[:] = sorted(name for name in directories if self.same_device(os.path.join(path, name), device))
+            parent = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            for name in sorted([*names, *directories]):
+                full = os.path.join(path, name)
+                if not top and full in ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf"):
+                    continue
+                found = os.lstat(full)
+                if stat.S_IFMT(found.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+                    entry = shown(found, parent, name, self.settings.uid, allowance)
+                    hasher.update(repr((full[len(top) :], entry)).encode("utf-8", "surrogateescape"))
+            os.close(parent)
+        return hasher.hexdigest()
 
     @staticmethod
     def same_device(path: str, device: int) -> bool:
@@ -1549,6 +1695,7 @@ class Supervisor:
             self.receive_layer(request_id, request, descriptors)
         elif operation == "restore":
             self.guarded(request_id, self.restore)
+            self.build_ahead()
         elif operation == "deep":
             self.in_child(request_id, self.deep)
         elif self.channel is None:
@@ -1564,11 +1711,14 @@ class Supervisor:
 
     def in_child(self, request_id: int, action: object) -> None:
         """Run something slow without holding the loop up; the child writes its own frame, below the size that is atomic."""
-        if os.fork() == 0:
-            try:
-                self.guarded(request_id, action)
-            finally:
-                os._exit(0)
+        pid = os.fork()
+        if pid:
+            self.slow.add(pid)
+            return
+        try:
+            self.guarded(request_id, action)
+        finally:
+            os._exit(0)
 
     def receive_layer(self, request_id: int, request: dict[str, Any], descriptors: list[int]) -> None:
         """Lay a world's files: descriptor 0 holds the table of (path, mode, size), descriptor 1 the bytes in that order."""
@@ -1579,6 +1729,7 @@ class Supervisor:
             for path, mode, size in table:
                 files.append((path, mode, os.pread(descriptors[1], size, at), self.settings.uid))
                 at += size
+            self.discard_spare()
             self.add_layer(request["key"], files)
             return {}
 
@@ -1638,11 +1789,12 @@ class Supervisor:
         assert self.channel is not None
         request_id, kind, body, _ = receive(self.channel)
         if kind == 0:
-            cause = "out of memory" if self.memory.kills() else "unknown cause"
+            starved = bool(self.memory.kills())
+            cause = "out of memory" if starved else "unknown cause"
             self.channel.close()
             self.channel = None
             for waiting in sorted(self.pending):
-                self.finish(waiting, {"failed": f"the chamber's init died: {cause}", "died": True})
+                self.finish(waiting, {"failed": f"the chamber's init died: {cause}", **({"cause": POLICY} if starved else {})})
             self.pending.clear()
             return
         if kind == END:
@@ -1671,9 +1823,20 @@ class Supervisor:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if found is None or found.si_pid == self.init:
                     return
-                os.waitpid(found.si_pid, 0)
+                if self.spare is not None and found.si_pid == self.spare[0]:
+                    self.discard_spare()
+                else:
+                    os.waitpid(found.si_pid, 0)
+                    self.slow.discard(found.si_pid)
         except ChildProcessError:
             return
+
+
+def identity(top: str) -> str:
+    """What tells a sealed layer from any other: its file system, which is read-only as a whole, so nothing in it can change unseen."""
+    found, system = os.stat(top), os.statvfs(top)
+    used = system.f_blocks - system.f_bfree, system.f_files - system.f_ffree
+    return f"{found.st_dev}:{found.st_ino}:{found.st_ctime_ns}:{'ro' if system.f_flag & os.ST_RDONLY else 'rw'}:{used}"
 
 
 def proc_masks() -> list[tuple[str, str]]:

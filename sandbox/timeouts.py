@@ -15,6 +15,8 @@ class Timeouts:
     """One file operation."""
     restore_s: float = 20.0
     """One reset, proof included."""
+    deep_s: float = 120.0
+    """One deep pass over every file of a cell's root."""
     pool_s: float = 300.0
     """Waiting for a free cell."""
     stop_s: float = 10.0

@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from wardian.sandbox.cell import CellSpec, Command, ExecOutcome
+from wardian.sandbox.cell import CellSpec, Command, ExecOutcome, Tier
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellDied, DeathCause, FileProblem
 from wardian.sandbox.files import FileEntry, FileLayer
@@ -72,3 +72,57 @@ async def test_an_earlier_episodes_memory_does_not_explain_a_later_death(engine:
             with pytest.raises(CellDied, match="init died") as caught:
                 await lease.cell.exec(Command(argv=("sleep", "77")))
         assert caught.value.cause is DeathCause.INFRASTRUCTURE
+
+
+NESTED = "import os\nfor _ in range(2000):\n    os.mkdir('d')\n    os.chdir('d')\n"
+SPARSE = "for n in range(2000):\n    with open(f'f{n}', 'w') as out:\n        out.truncate(60 << 20)\n"
+NAMES = "import os\nos.chdir('/tmp')\nfor n in range(40_000):\n    open('x' * 240 + str(n), 'w').close()\n"
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+@pytest.mark.parametrize("script", [NESTED, SPARSE, NAMES], ids=["2000 directories deep", "2000 sparse files", "10 MB of names"])
+async def test_files_beyond_what_can_be_listed_are_the_policys_doing(script: str, tier: Tier, engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image, tier=tier), 1, engine=engine) as pool, pool.lease() as lease:
+        made = await lease.cell.exec(Command(argv=("python3", "-c", script)))
+        assert made.exit_code == 0, made.stderr.text()
+        with pytest.raises(CellDied) as caught:
+            await lease.cell.changes()
+        assert caught.value.cause is DeathCause.POLICY
+
+
+async def test_many_ordinary_files_are_listed(engine: Engine, image: str) -> None:
+    script = "mkdir -p a/b/c/d && cd a/b/c/d && seq 3000 | xargs -n 500 touch"
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        assert (await lease.cell.exec(Command(script=script))).exit_code == 0
+        assert len((await lease.cell.changes()).changes) == 3004
+
+
+@pytest.mark.parametrize(
+    "path", ["😀" * 8000, "d/" * 1500 + "f", "x" * 1_000_000, "/" + "é" * 3000], ids=["emoji", "parents", "long", "accents"]
+)
+async def test_a_path_of_any_length_has_an_answer(path: str, engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        with pytest.raises(FileProblem) as caught:
+            await lease.cell.read_file(path)
+        assert len(str(caught.value)) < 10_000
+        assert (await lease.cell.exec(Command(argv=("true",)))).exit_code == 0
+
+
+async def test_a_script_of_wide_characters_runs(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        result = await lease.cell.exec(Command(script="x='" + "世" * 9000 + "'; echo ${#x}"))
+        assert result.stdout.text() == "9000\n"
+
+
+async def test_more_stdin_than_the_cell_can_hold_is_refused_and_the_cell_lives(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        result = await lease.cell.exec(Command(argv=("cat",), stdin=b"x" * (200 << 20)))
+        assert result.outcome is ExecOutcome.COULD_NOT_START
+        assert "larger than" in result.detail
+        assert (await lease.cell.exec(Command(argv=("true",)))).exit_code == 0
+
+
+async def test_a_node_without_a_type_is_a_regular_file(engine: Engine, image: str) -> None:
+    script = "import os\nos.mknod('plain', 0o600)\nassert os.path.isfile('plain')"
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        assert (await lease.cell.exec(Command(argv=("python3", "-c", script)))).exit_code == 0

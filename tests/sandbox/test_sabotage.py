@@ -10,7 +10,7 @@ import pytest
 
 from wardian.sandbox.cell import Cell, CellSpec, Command, ExecOutcome, Tier
 from wardian.sandbox.container import Container
-from wardian.sandbox.docker_cell import FreshCell, make_cell
+from wardian.sandbox.docker_cell import FreshCell
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.sandbox.pool import CellPool
@@ -44,11 +44,11 @@ async def as_root(engine: Engine, cell: str, *argv: str) -> None:
     await engine.run("exec", lambda api: api.exec_start(made["Id"], detach=True))
 
 
-async def changed_by_root(engine: Engine, cell: str, script: str) -> None:
-    """Run `script` in the cell's container, as root, to its end."""
+async def code_by_root(engine: Engine, cell: str, script: str) -> int:
+    """Run `script` in the cell's container, as root, to its end; gives its exit code."""
     made = await engine.run("exec", lambda api: api.exec_create(cell, ["/bin/sh", "-c", script], user="0"))
     await engine.run("exec", lambda api: api.exec_start(made["Id"]))
-    assert (await engine.run("exec", lambda api: api.exec_inspect(made["Id"])))["ExitCode"] == 0
+    return int((await engine.run("exec", lambda api: api.exec_inspect(made["Id"])))["ExitCode"])
 
 
 async def assert_caught(pool: CellPool, engine: Engine, sabotaged: str, leaf: str) -> None:
@@ -79,24 +79,32 @@ async def test_a_process_beside_the_chamber_is_caught(argv: tuple[str, ...], eng
         await assert_caught(pool, engine, lease.cell.id, "strangers")
 
 
-async def test_a_file_put_into_a_layer_is_caught(engine: Engine, image: str) -> None:
+LAYER = f"/cell/layers/{GIVEN.key}"
+UNSEALED = f"mount -o remount,rw {LAYER} && sed -i s/given/GIVEN/ {LAYER}/workspace/given.txt"
+
+
+async def test_not_even_the_containers_root_writes_into_a_sealed_layer(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image, layers=(GIVEN,)), 1, engine=engine) as pool, pool.lease() as lease:
+        for change in (f"echo x > {LAYER}/kept", f"echo x >> {LAYER}/workspace/given.txt", f"chmod 777 {LAYER}"):
+            assert await code_by_root(engine, lease.cell.id, change) != 0
+
+
+@pytest.mark.parametrize("change", [UNSEALED, f"mount -o remount,rw {LAYER}"], ids=["changed deep below", "only unsealed"])
+async def test_a_layer_that_was_unsealed_is_caught(change: str, engine: Engine, image: str) -> None:
     async with CellPool(CellSpec(image, layers=(GIVEN,)), 1, engine=engine) as pool:
         async with pool.lease() as lease:
-            await changed_by_root(engine, lease.cell.id, f"echo x > /cell/layers/{GIVEN.key}/kept")
+            assert await code_by_root(engine, lease.cell.id, change) == 0
         await assert_caught(pool, engine, lease.cell.id, "layers")
 
 
-async def test_a_change_deep_in_a_layer_is_what_the_deep_pass_finds(engine: Engine, image: str) -> None:
-    """A reset looks at each layer's identity alone; what stands in it takes seconds to hash, and no agent can reach it."""
-    cell = make_cell(CellSpec(image, layers=(GIVEN,)), engine, 20900)
-    try:
-        await cell.start()
-        await cell.restore()
-        before = await cell.deep_check()
-        await changed_by_root(engine, cell.id, f"cd /cell/layers/{GIVEN.key}/workspace && echo x >> given.txt")
-        assert await cell.deep_check() != before
-    finally:
-        await cell.stop()
+async def test_a_layer_sealed_again_is_what_the_deep_pass_catches(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image, layers=(GIVEN,), deep_checks=True), 1, engine=engine) as pool:
+        async with pool.lease() as lease:
+            again = f"{UNSEALED} && mount -o remount,ro {LAYER}"
+            assert await code_by_root(engine, lease.cell.id, again) == 0
+        await pool.audit()
+        await assert_caught(pool, engine, lease.cell.id, f"deep/{GIVEN.key}")
+        assert pool.statistics().deep_checks == 2  # of the first cell when it was made, and of the one that took its place
 
 
 KEPT = {
