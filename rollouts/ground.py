@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio.to_thread
 
@@ -48,10 +48,13 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(world: WorldDefinition, *, cells: int, tier: Tier | None = None, uids: Sequence[int] = ()) -> AsyncIterator[Ground]:
+async def open_ground(
+    world: WorldDefinition, *, cells: int, tier: Tier | None = None, uids: Sequence[int] = (), deep_checks: bool = False
+) -> AsyncIterator[Ground]:
     """Make the template, and `cells` cells of `tier` (`None`: the best that works here). All is gone when the block ends.
 
-    What dead runs left in the engine is removed first. `uids` are preferred for the agents of the cells.
+    What dead runs left in the engine is removed first. `uids` are preferred for the agents of the cells. With
+    `deep_checks` every file that a cell stands on is hashed when it is made, and again when its pool is audited.
 
     Raises:
         SandboxError: the engine, a cell or the template cannot be had.
@@ -63,7 +66,8 @@ async def open_ground(world: WorldDefinition, *, cells: int, tier: Tier | None =
             engine = await Engine.open()
             stack.callback(engine.close)
             await reap(engine)
-            pool = await stack.enter_async_context(CellPool(await _spec(world, engine, tier), cells, engine=engine, uids=uids))
+            spec = replace(await _spec(world, engine, tier), deep_checks=deep_checks)
+            pool = await stack.enter_async_context(CellPool(spec, cells, engine=engine, uids=uids))
         yield Ground(world, template, pool)
 
 

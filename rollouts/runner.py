@@ -59,6 +59,7 @@ class EpisodePool:
         if self.ground.cells is not None and not self.interrupted:
             with anyio.move_on_after(SETTLE_S):
                 await self.ground.cells.settle()
+                await self.ground.cells.audit()
         return self.tally
 
     def interrupt(self) -> None:

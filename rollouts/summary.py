@@ -127,6 +127,7 @@ def _resets(tally: Tally, pool: PoolStatistics | None, tier: str | None) -> dict
         "start_p50_ms": quantile(tally.starts_ms, 0.5),
         "start_p95_ms": quantile(tally.starts_ms, 0.95),
         "replaced": pool.replaced if pool else 0,
+        "deep_checks": pool.deep_checks if pool else 0,
         "tier": tier,
     }
 

@@ -50,6 +50,9 @@ class FakeCell(Cell):
         self.agent_uid = uid
         self.script = script or FakeScript()
         self.survivors: set[str] = set()
+        self.image = "as built"
+        """What a deep pass finds of the image; another text is a change that no reset sees."""
+        self.deep_passes = 0
         self.running = False
         self.lost = False
         """After an error that a cell does not come back from."""
@@ -131,6 +134,11 @@ class FakeCell(Cell):
             if before.get(path) != entry
         }
         return FileChanges({**removed, **written})
+
+    async def deep_check(self) -> Mapping[str, str]:
+        self._require_chamber()
+        self.deep_passes += 1
+        return {"image": self.image}
 
     async def stop(self) -> None:
         if self.running:

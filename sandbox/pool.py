@@ -258,19 +258,18 @@ class CellPool:
 
         What it finds is counted as a leak. Nothing happens where the spec asks for no deep checks.
         """
-        if not self.spec.deep_checks:
-            return
-        self._suspect_all()
+        if self.spec.deep_checks:
+            self._suspect_all()
+            self._rebalance()
+            await self.settle()
+
+    def _suspect_all(self) -> None:
+        """Nobody gets a cell any more that had no deep pass since now."""
         for slot in self._slots:
+            slot.suspect = True
             if slot.state is SlotState.READY:
                 slot.lease, slot.state = None, SlotState.RESTORING
                 self._start(self._restore, slot)
-        self._rebalance()
-        await self.settle()
-
-    def _suspect_all(self) -> None:
-        for slot in self._slots:
-            slot.suspect = self.spec.deep_checks
 
     def _any(self, *states: SlotState) -> bool:
         return any(slot.state in states for slot in self._slots)
@@ -392,7 +391,8 @@ class CellPool:
         except LeakDetected as leak:
             self._leaks.append(Leak(cell.id, leak.differences))
             self._counts["quarantined"] += 1
-            self._suspect_all()
+            if self.spec.deep_checks:
+                self._suspect_all()
             raise
         self._counts["verified"] += 1
         self._restore_ms.append(receipt.total_ms)

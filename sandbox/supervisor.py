@@ -1655,6 +1655,7 @@ class Supervisor:
     def digest_below(self, top: str) -> str:
         """Digest of every entry below `top` that is of its own file system."""
         hasher, allowance = blake2b(digest_size=16), unlimited()
+        uid = self.settings.uid if top else -1  # owners in the image are as they are; a layer's files belong to the cell's agent
         device = os.stat(top or "/").st_dev
         for path, directories, names in os.walk(top or "/", onerror=None):
             directories[:] = sorted(name for name in directories if self.same_device(os.path.join(path, name), device))
@@ -1665,7 +1666,7 @@ class Supervisor:
                     continue
                 found = os.lstat(full)
                 if stat.S_IFMT(found.st_mode) in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
-                    entry = shown(found, parent, name, self.settings.uid, allowance)
+                    entry = shown(found, parent, name, uid, allowance)
                     hasher.update(repr((full[len(top) :], entry)).encode("utf-8", "surrogateescape"))
             os.close(parent)
         return hasher.hexdigest()

@@ -23,6 +23,7 @@ from wardian.sandbox.timeouts import Timeouts
 pytestmark = pytest.mark.anyio
 SPEC = CellSpec("fake", timeouts=Timeouts(pool_s=5.0))
 IMPATIENT = CellSpec("fake", timeouts=Timeouts(pool_s=0.05))
+CHECKED = replace(SPEC, deep_checks=True)
 DOWN = EngineUnavailable("create", "the engine is down")
 
 
@@ -427,3 +428,41 @@ async def use_a_removed_cell(pool: CellPool, engine: Engine) -> None:
     async with pool.lease() as lease:
         await engine.remove(lease.cell.id)
         await lease.cell.exec(Command(argv=("/bin/true",)))
+
+
+@pytest.mark.parametrize(("spec", "passes"), [(CHECKED, [1, 1]), (SPEC, [0, 0])], ids=["asked for", "not asked for"])
+async def test_a_cell_gets_a_deep_pass_when_it_is_made(spec: CellSpec, passes: list[int]) -> None:
+    backend = Backend()
+    async with pool_of(2, backend, spec) as pool:
+        assert [cell.deep_passes for cell in backend.cells] == passes
+        assert pool.statistics().deep_checks == sum(passes)
+
+
+async def test_after_a_leak_every_cell_gets_a_deep_pass_before_its_next_lease() -> None:
+    backend = Backend()
+    async with pool_of(3, backend, CHECKED) as pool:
+        async with pool.lease() as leased, pool.lease() as leaking:
+            fake_of(leaking).survivors.add("x")
+            ready = next(cell for cell in backend.cells if cell not in (leased.cell, leaking.cell))
+            pool.release(leaking)
+            await pool.settle()
+            assert (ready.deep_passes, fake_of(leased).deep_passes) == (2, 1)
+        await pool.settle()
+        assert fake_of(leased).deep_passes == 2
+
+
+async def test_an_audit_looks_at_every_cell_and_replaces_a_changed_one() -> None:
+    backend = Backend()
+    async with pool_of(3, backend, CHECKED) as pool:
+        backend.cells[1].image = "changed"
+        await pool.audit()
+        assert all(cell.deep_passes >= 2 for cell in backend.cells[:3])
+        assert [leak.cell_id for leak in pool.statistics().leaks] == [backend.cells[1].id]
+        assert not backend.cells[1].running
+
+
+async def test_without_deep_checks_an_audit_does_nothing() -> None:
+    backend = Backend()
+    async with pool_of(1, backend) as pool:
+        await pool.audit()
+        assert (backend.cells[0].epoch, backend.cells[0].deep_passes) == (1, 0)

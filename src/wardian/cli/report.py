@@ -83,7 +83,8 @@ def _lines(found: dict[str, Json]) -> list[str]:
     resets = found["resets"]
     lines = [
         f"resets: {resets['verified']} of {resets['count']} verified, {resets['leaks']} leaks, "
-        f"p50 {_ms(resets['p50_ms'])}, p95 {_ms(resets['p95_ms'])}, tier {resets['tier'] or 'none (no cell)'}",
+        f"p50 {_ms(resets['p50_ms'])}, p95 {_ms(resets['p95_ms'])}, tier {resets['tier'] or 'none (no cell)'}, "
+        f"{resets['deep_checks']} deep checks",
         f"steps: {found['steps']}; truncated: {found['truncated']}; infrastructure failures: {found['infra_failures']}, "
         f"retried: {found['retried']}; verifier failures: {found['verifier_failures']}",
     ]

@@ -110,7 +110,7 @@ class Order:
             LogBroken, LogInUse: the trajectory cannot be written.
         """
         cells = min(self.parameters["cells"], len(self.episodes))
-        async with open_ground(self.world, cells=cells, tier=self.tier) as ground:
+        async with open_ground(self.world, cells=cells, tier=self.tier, deep_checks=True) as ground:
             setting = self._setting(ground)
             writer = TrajectoryWriter(self.out / FILE) if self.out else None
             try:
