@@ -19,11 +19,11 @@ from wardian.envs.ending import EndCause, Ending, EndKind, boundary
 from wardian.envs.episode import Episode, Turn
 from wardian.envs.errors import NotReset, TaskError
 from wardian.envs.family import Family
-from wardian.envs.observation import Tokenizer, estimate
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.snapshot import Snapshot
 from wardian.envs.start import insert_rows, place_files, stream_seed
 from wardian.envs.task import Task, TaskId
+from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.sandbox.cell import Cell, ResetReceipt
 from wardian.sandbox.database.base import Template, WorldDatabase
 from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, LeakDetected
@@ -51,6 +51,8 @@ class ResetInfo:
     template_key: str
     fingerprint: Fingerprint
     """The whole state right after the task's rows and files went in."""
+    schema_tokens: int
+    """Tokens of the tool schemas; with those of the first observation they are the prompt, which the budget counts."""
     leaks: tuple[tuple[str, ...], ...]
     """For each try that was thrown away before this start: the first differences."""
     total_ms: float
@@ -68,7 +70,7 @@ class ToolEnvironment:
         cells: CellPool | None,
         faults: FaultProfile,
         malformed: MalformedPolicy = MalformedPolicy.RECOVER,
-        tokenizer: Tokenizer = estimate,
+        tokenizer: Tokenizer = ESTIMATE,
         settings: Settings = Settings(),  # noqa: B008 - frozen
     ) -> None:
         """Take what is shared with other environments; nothing is started before the first `reset`.
@@ -87,6 +89,8 @@ class ToolEnvironment:
         self._malformed = malformed
         self._tokenizer = tokenizer
         self._settings = settings
+        self._schema_tokens: dict[tuple[str, ...], int] = {}
+        """By the names of a task's tools; counting some thousand tokens again for each episode would be most of a reset."""
         self._epoch = 0
         self._episode: Episode | None = None
         self._held = ExitStack()
@@ -108,6 +112,11 @@ class ToolEnvironment:
             NotReset: no episode runs.
         """
         return self._running().toolbox.schemas()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What counts the tokens of budgets and records."""
+        return self._tokenizer
 
     @property
     def reset_info(self) -> ResetInfo:
@@ -231,7 +240,8 @@ class ToolEnvironment:
     def _first(self, task: Task, seed: int, lease: Lease | None, leaks: list[LeakDetected], started: float) -> Observation:
         episode = self._running()
         first = rendering.first_observation(task.instruction, self.world.policy, task.start, self._tokenizer)
-        episode.spend_tokens(first.tokens)
+        schema_tokens = self._count_schemas(episode)
+        episode.spend_tokens(schema_tokens + first.tokens)
         self._reset_info = ResetInfo(
             task=task,
             seed=seed,
@@ -239,10 +249,17 @@ class ToolEnvironment:
             agent_uid=lease.cell.agent_uid if lease else None,
             template_key=self._template.key,
             fingerprint=episode.world.fingerprint(),
+            schema_tokens=schema_tokens,
             leaks=tuple(leak.differences[:5] for leak in leaks),
             total_ms=(time.perf_counter() - started) * 1000,
         )
         return first
+
+    def _count_schemas(self, episode: Episode) -> int:
+        names = tuple(episode.toolbox.tools)
+        if names not in self._schema_tokens:
+            self._schema_tokens[names] = rendering.schema_tokens(episode.toolbox.schemas(), self._tokenizer)
+        return self._schema_tokens[names]
 
     async def _take(self, episode: Episode, action: Action, turn: Turn) -> Step:
         try:

@@ -10,17 +10,15 @@ A change of any rendered text needs a new `RENDERER_VERSION`; the golden files i
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
 from wardian.envs.action import Observation
+from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.tools.contract import Json, Status
 
 RENDERER_VERSION = 1
-
-Tokenizer: TypeAlias = Callable[[str], int]
-"""Gives the number of tokens of a text."""
 
 Result: TypeAlias = Mapping[str, Json]
 
@@ -33,11 +31,6 @@ _KNOWN = re.compile(
     re.IGNORECASE,
 )
 """Control tokens of chat templates in use. Results are encoded by the wider pattern above, which needs no list."""
-
-
-def estimate(text: str) -> int:
-    """Estimate the number of tokens: a quarter of the UTF-8 bytes, rounded up. Not any model's own count."""
-    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 def encode(value: Json) -> str:
@@ -55,22 +48,27 @@ def has_control_token(text: str) -> bool:
     return bool(_KNOWN.search(text))
 
 
-def first_observation(instruction: str, policy: str, now: datetime, tokenizer: Tokenizer = estimate) -> Observation:
+def first_observation(instruction: str, policy: str, now: datetime, tokenizer: Tokenizer = ESTIMATE) -> Observation:
     """Render the start of an episode."""
     world_time = now.isoformat(timespec="seconds")
     rendered = f"# Task\n\n{instruction.strip()}\n\n# Policy\n\n{policy.strip()}\n\n# World time\n\n{world_time}\n"
     shown = {"status": Status.OK.value, "result": {"instruction": instruction, "policy": policy, "world_time": world_time}}
-    return Observation(rendered, tokenizer(rendered), (shown,))
+    return Observation(rendered, tokenizer.count(rendered), (shown,))
 
 
-def observation(results: Sequence[Result], tokenizer: Tokenizer = estimate) -> Observation:
+def observation(results: Sequence[Result], tokenizer: Tokenizer = ESTIMATE) -> Observation:
     """Render the results of a step, in order.
 
     Raises:
         ValueError: a result holds a number that is NaN or infinite.
     """
     rendered = "\n".join(encode(result) for result in results)
-    return Observation(rendered, tokenizer(rendered), tuple(results))
+    return Observation(rendered, tokenizer.count(rendered), tuple(results))
+
+
+def schema_tokens(schemas: Sequence[Mapping[str, Json]], tokenizer: Tokenizer = ESTIMATE) -> int:
+    """Tokens of the tool schemas as one line of JSON each, which is how near a prompt can be counted without its chat template."""
+    return tokenizer.count("\n".join(json.dumps(schema, ensure_ascii=False) for schema in schemas)) if schemas else 0
 
 
 def delivered() -> Result:

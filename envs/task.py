@@ -54,7 +54,7 @@ class TaskId:
 class Budgets:
     steps: int = 30
     tokens: int = 60_000
-    """All observation tokens of the episode together."""
+    """Of the prompt (tool schemas and first observation) and of all later observations. What the agent writes is not counted."""
     virtual_s: int = 4 * 3600
     invalid_streak: int = 6
     """That many malformed or invalid calls in a row end the episode as truncated."""

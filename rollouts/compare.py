@@ -35,7 +35,7 @@ _ABSENT = _Absent()
 
 def start_difference(recorded: EpisodeStart, found: EpisodeStart) -> Difference | None:
     """The first difference between two starts. Receipts and real times are the machine's and not compared."""
-    names = ("task_hash", "observation", "tools", "clock_ms")
+    names = ("task_hash", "observation", "schema_tokens", "tools", "clock_ms")
     return _first([*((name, getattr(recorded, name), getattr(found, name)) for name in names), *_leaves(recorded, found)])
 
 

@@ -10,6 +10,7 @@ from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.registry import cell_spec
 from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.sandbox.cell import CellSpec, Tier
 from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.database.base import Template
@@ -39,11 +40,22 @@ class Ground:
         return self.cells.spec.image if self.cells else None
 
     def environment(
-        self, faults: FaultProfile, malformed: MalformedPolicy, settings: Settings, world: WorldDefinition | None = None
+        self,
+        faults: FaultProfile,
+        malformed: MalformedPolicy,
+        settings: Settings,
+        world: WorldDefinition | None = None,
+        tokenizer: Tokenizer = ESTIMATE,
     ) -> ToolEnvironment:
         """One environment over what is shared; `world` stands in for the ground's own, as in a replay."""
         return ToolEnvironment(
-            world or self.world, template=self.template, cells=self.cells, faults=faults, malformed=malformed, settings=settings
+            world or self.world,
+            template=self.template,
+            cells=self.cells,
+            faults=faults,
+            malformed=malformed,
+            tokenizer=tokenizer,
+            settings=settings,
         )
 
 

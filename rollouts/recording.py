@@ -15,9 +15,11 @@ from wardian.envs.definition import WorldDefinition
 from wardian.envs.ending import EndCause
 from wardian.envs.environment import ResetInfo
 from wardian.envs.observation import RENDERER_VERSION
+from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.envs.verifier import Verdict
 from wardian.rollouts.actions import to_part
 from wardian.rollouts.records import (
+    SCHEMA_VERSION,
     EpisodeEnd,
     EpisodeStart,
     EventPart,
@@ -30,6 +32,7 @@ from wardian.rollouts.records import (
     ResultPart,
     RowPart,
     StepRecord,
+    TokenizerPart,
     VerdictPart,
     Versions,
 )
@@ -72,7 +75,7 @@ class Setting:
     faults: FaultProfile
     malformed: str
     recompute_every: int
-    tokenizer: str = "estimate"
+    tokenizer: Tokenizer = ESTIMATE
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ class AttemptRecorder:
         self.task_hash, self.split = info.task.hash, info.task.split
         if info.receipt is not None:
             self.tier, self.cell = info.receipt.tier.value, f"{info.receipt.cell_id}#{info.receipt.epoch}"
-        self.tokens += first.tokens
+        self.tokens += info.schema_tokens + first.tokens
         wanted = set(info.task.tools)
         return EpisodeStart(
             **self._named("episode_start", mask=1),
@@ -113,7 +116,8 @@ class AttemptRecorder:
             faults=self.setting.faults.model_dump(),
             malformed=self.setting.malformed,
             recompute_every=self.setting.recompute_every,
-            tokenizer=self.setting.tokenizer,
+            tokenizer=tokenizer_part(self.setting.tokenizer),
+            schema_tokens=info.schema_tokens,
             receipt=receipt_part(info),
             fingerprint=fingerprint_part(info.fingerprint),
             clock_ms=clock_ms,
@@ -195,7 +199,7 @@ class AttemptRecorder:
             "env_version": self.setting.versions.env,
             "policy_checkpoint": self.checkpoint,
             "record": record,
-            "schema_version": 1,
+            "schema_version": SCHEMA_VERSION,
             "policy": self.policy,
             "attempt": self.attempt,
             "task_hash": self.task_hash,
@@ -224,6 +228,11 @@ def result_parts(action: Action, step: Step) -> list[ResultPart]:
         # The call that ended the cell has no event, since it never came back.
         found.append(ResultPart(status=Status.UNAVAILABLE.value, latency_ms=0))
     return found
+
+
+def tokenizer_part(tokenizer: Tokenizer) -> TokenizerPart:
+    """What counted the tokens."""
+    return TokenizerPart(name=tokenizer.name, version=tokenizer.version, source=tokenizer.source, estimates=tokenizer.estimates)
 
 
 def receipt_part(info: ResetInfo) -> ReceiptPart | None:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
-SCHEMA_VERSION = 1
+SchemaVersion: TypeAlias = Literal[2]
+SCHEMA_VERSION: SchemaVersion = 2
 
 Json: TypeAlias = Any
 Mask: TypeAlias = Literal[0, 1]
@@ -131,6 +132,15 @@ class VerdictPart(Record):
     checks: list[CheckPart]
 
 
+class TokenizerPart(Record):
+    name: str
+    version: str
+    source: str
+    """What makes it again: `estimate` or `package.module:function`; empty when nothing does."""
+    estimates: bool
+    """It is no model's own count."""
+
+
 class ReceiptPart(Record):
     """Proof of the reset that the episode began with."""
 
@@ -149,7 +159,7 @@ class ReceiptPart(Record):
 class Shared(Record):
     """What every line of an episode carries, beside the fields that come first."""
 
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     policy: str
     attempt: int = Field(ge=1)
     task_hash: str
@@ -164,7 +174,7 @@ class Shared(Record):
 
 class RunRecord(Record):
     record: Literal["run"]
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     run: str
     """Random id, part of the ids of the run's episodes."""
     world: str
@@ -191,7 +201,9 @@ class EpisodeStart(Shared):
     """The whole fault profile."""
     malformed: str
     recompute_every: int
-    tokenizer: str
+    tokenizer: TokenizerPart
+    schema_tokens: int
+    """Of the tool schemas, which the budget counts beside all observations."""
     receipt: ReceiptPart | None
     fingerprint: FingerprintPart
     clock_ms: int
@@ -216,7 +228,7 @@ class StepRecord(Record):
     terminated: bool
     truncated: bool
     record: Literal["step"]
-    schema_version: Literal[1]
+    schema_version: SchemaVersion
     policy: str
     attempt: int = Field(ge=1)
     task_hash: str
@@ -278,7 +290,7 @@ class EpisodeEnd(Shared):
     inexact: int
     """Steps that are marked inexact."""
     tokens: int
-    """Of all observations, the first included."""
+    """As the budget counts them: tool schemas and all observations, the first included."""
     wall_ms: float
 
 

@@ -13,14 +13,16 @@ import anyio
 from wardian.envs.action import Step
 from wardian.envs.ending import EndCause, boundary
 from wardian.envs.environment import ToolEnvironment
+from wardian.envs.errors import TaskError
 from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.envs.tokens import DEFAULT, ESTIMATE, Tokenizer, load_tokenizer
 from wardian.rollouts.actions import action_text, from_part
 from wardian.rollouts.compare import Difference, start_difference, step_difference
 from wardian.rollouts.errors import LogBroken, LogForeign
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.recorded import Outcomes
 from wardian.rollouts.recording import AttemptRecorder, Setting, versions_of
-from wardian.rollouts.records import EpisodeStart, StepRecord
+from wardian.rollouts.records import EpisodeStart, StepRecord, TokenizerPart
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
 from wardian.tools.faults import FaultProfile
 
@@ -95,9 +97,28 @@ def foreign(start: EpisodeStart, setting: Setting) -> tuple[str, ...]:
     """In what a log's versions are not those here."""
     recorded, here = start.versions.model_dump(), setting.versions.model_dump()
     lines = [f"{name}: recorded {recorded[name]}, here {here[name]}" for name in recorded if recorded[name] != here[name]]
-    if start.tokenizer != setting.tokenizer:
-        lines.append(f"tokenizer: recorded {start.tokenizer}, here {setting.tokenizer}")
+    counted, counts = start.tokenizer, setting.tokenizer
+    if (counted.name, counted.version) != (counts.name, counts.version):
+        lines.append(f"tokenizer: recorded {counted.name}@{counted.version}, here {counts.label}{_why_another(counted)}")
     return tuple(lines)
+
+
+def tokenizer_of(recorded: TokenizerPart) -> Tokenizer:
+    """The tokenizer that a log was counted with; the estimate where it cannot be had, which `foreign` then says."""
+    try:
+        return load_tokenizer(recorded.source or DEFAULT)
+    except TaskError:
+        return ESTIMATE
+
+
+def _why_another(recorded: TokenizerPart) -> str:
+    if not recorded.source:
+        return " (nothing says how to make that one; it was given in code)"
+    try:
+        load_tokenizer(recorded.source)
+    except TaskError as error:
+        return f" ({error})"
+    return ""
 
 
 def setting_of(start: EpisodeStart, ground: Ground) -> Setting:
@@ -109,6 +130,7 @@ def setting_of(start: EpisodeStart, ground: Ground) -> Setting:
         faults=FaultProfile.model_validate(start.faults),
         malformed=start.malformed,
         recompute_every=start.recompute_every,
+        tokenizer=tokenizer_of(start.tokenizer),
     )
 
 
@@ -165,7 +187,7 @@ class Replay:
         settings = Settings(recompute_every=start.recompute_every)
         setting = setting_of(start, self.ground)
         async with self.ground.environment(
-            setting.faults, MalformedPolicy(start.malformed), settings, outcomes.world(self.ground.world)
+            setting.faults, MalformedPolicy(start.malformed), settings, outcomes.world(self.ground.world), setting.tokenizer
         ) as env:
             return await _Comparison(env, attempt, start, setting).run(self.to_step)
 

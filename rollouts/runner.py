@@ -69,7 +69,10 @@ class EpisodePool:
 
     async def _work(self, todo: Iterator[Planned]) -> None:
         env = self.ground.environment(
-            self.setting.faults, MalformedPolicy(self.setting.malformed), Settings(recompute_every=self.setting.recompute_every)
+            self.setting.faults,
+            MalformedPolicy(self.setting.malformed),
+            Settings(recompute_every=self.setting.recompute_every),
+            tokenizer=self.setting.tokenizer,
         )
         async with env:
             try:

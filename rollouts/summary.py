@@ -103,7 +103,7 @@ def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall
         "infra_failures": tally.attempts_failed[EndCause.INFRASTRUCTURE],
         "verifier_failures": tally.attempts_failed[EndCause.VERIFIER],
         "steps": tally.steps,
-        "observation_tokens": tally.tokens,
+        "tokens": tally.tokens,
         "inexact_steps": tally.inexact,
         "tool_outcomes": _sorted(tally.outcomes),
         "faults_injected": _sorted(tally.faults),

@@ -13,7 +13,6 @@ from wardian.envs.observation import (
     RENDERER_VERSION,
     delivered,
     encode,
-    estimate,
     first_observation,
     has_control_token,
     observation,
@@ -91,8 +90,3 @@ def test_a_lone_surrogate_survives_and_can_be_counted() -> None:
 def test_a_number_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError):
         observation([{"status": "ok", "result": float("nan")}])
-
-
-def test_the_estimate_counts_bytes_and_any_tokenizer_can_take_its_place() -> None:
-    assert [estimate(text) for text in ("", "abcd", "abcde", "ëëë")] == [0, 1, 2, 2]
-    assert observation(SHOWN, tokenizer=lambda text: 7).tokens == 7

@@ -12,6 +12,7 @@ import pytest
 
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world, profile
+from wardian.envs.tokens import load_tokenizer
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import plan
 from wardian.rollouts.policies.base import Policy
@@ -58,11 +59,13 @@ class Player:
 
     ground: Ground
 
-    async def play(self, out: Path, policies: str | Policy, episodes: int = 4, faults: str = "none", seed: int = 0) -> Tally:
+    async def play(
+        self, out: Path, policies: str | Policy, episodes: int = 4, faults: str = "none", seed: int = 0, tokenizer: str = "estimate"
+    ) -> Tally:
         world = self.ground.world
         chosen = load_policies(policies, world, "toy") if isinstance(policies, str) else (policies,)
         versions = versions_of(world, self.ground.template.key, self.ground.image)
-        setting = Setting(world, "toy", versions, profile(faults), "recover", 16)
+        setting = Setting(world, "toy", versions, profile(faults), "recover", 16, load_tokenizer(tokenizer))
         with TrajectoryWriter(out / FILE) as writer:
             pool = EpisodePool(self.ground, setting, writer)
             return await pool.run(plan(world, chosen, run="test", episodes=episodes, seed=seed), workers=2)

@@ -204,6 +204,8 @@ def test_show_lists_episodes_and_prints_one(wardian: Any, tmp_path: Path) -> Non
         (["run", "toy", "--policy", "careless"], "the world toy has no 'careless'"),
         (["run", "toy", "--faults", "x"], "there are none, mild, realistic, harsh"),
         (["run", "toy", "--malformed", "x"], "there are recover, penalise, terminate"),
+        (["run", "toy", "--tokenizer", "x"], "there is estimate"),
+        (["run", "toy", "--tokenizer", "no_such_module:words"], "cannot be loaded"),
         (["run", "toy", "--tier", "x"], "there are chamber, fresh and auto"),
         (["run", "toy", "--episodes", "0"], "--episodes"),
         (["run", "toy", "--cells", "9999"], "--cells"),

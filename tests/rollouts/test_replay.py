@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from wardian.envs.action import Message, Observation, call
+from wardian.envs.tokens import Tokenizer
 from wardian.rollouts.compare import differences
 from wardian.rollouts.errors import LogForeign
 from wardian.rollouts.ground import Ground
@@ -32,6 +33,10 @@ def edit(out: Path, change: Callable[[dict[str, Any]], None]) -> None:
         if line["record"] == "step":
             change(line)
     (out / FILE).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def words() -> Tokenizer:
+    return Tokenizer("words", "1", lambda text: len(text.split()))
 
 
 def shell_script(*commands: str, timeout_s: int = 1) -> Scripted:
@@ -125,6 +130,17 @@ async def test_a_log_of_other_versions_is_refused_unless_forced(ground: Ground, 
     with pytest.raises(LogForeign, match="env: recorded toy-shell@0, here toy-shell@1"):
         await replay(ground, tmp_path)
     assert [replayed.identical for replayed in await replay(ground, tmp_path, force=True)] == [True]
+
+
+async def test_a_log_is_counted_again_by_its_own_tokenizer_or_refused(ground: Ground, player: Any, tmp_path: Path) -> None:
+    await player.play(tmp_path, "idle", episodes=1, tokenizer=f"{__name__}:words")
+    assert [replayed.identical for replayed in await replay(ground, tmp_path)] == [True]
+    text = (tmp_path / FILE).read_text()
+    (tmp_path / FILE).write_text(text.replace(f'"{__name__}:words"', '"gone:words"'))
+    with pytest.raises(LogForeign, match=r"tokenizer: recorded words@1, here estimate@1 .*'gone:words' cannot be loaded"):
+        await replay(ground, tmp_path)
+    (forced,) = await replay(ground, tmp_path, force=True)
+    assert (forced.difference and forced.difference.component) == "observation.tokens"
 
 
 async def test_a_replay_stops_after_the_step_that_was_named(ground: Ground, player: Any, tmp_path: Path) -> None:

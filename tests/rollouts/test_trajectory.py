@@ -11,7 +11,16 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from wardian.rollouts.errors import LogBroken, LogInUse
-from wardian.rollouts.records import ActionPart, ObservationPart, ResultPart, RunRecord, StepRecord, Versions, json_schema
+from wardian.rollouts.records import (
+    SCHEMA_VERSION,
+    ActionPart,
+    ObservationPart,
+    ResultPart,
+    RunRecord,
+    StepRecord,
+    Versions,
+    json_schema,
+)
 from wardian.rollouts.trajectory import TrajectoryLog, TrajectoryWriter, dump, load, validate
 
 VERSIONS = Versions(wardian="0.1.0", env="toy@1", renderer=1, tools="t", template="k", image=None)
@@ -45,7 +54,7 @@ def step(episode: str = "r-00000", **changes: Any) -> StepRecord:
         "terminated": False,
         "truncated": False,
         "record": "step",
-        "schema_version": 1,
+        "schema_version": SCHEMA_VERSION,
         "policy": "expert",
         "attempt": 1,
         "task_hash": "h",
@@ -73,7 +82,9 @@ def step(episode: str = "r-00000", **changes: Any) -> StepRecord:
 
 
 def header() -> RunRecord:
-    return RunRecord(record="run", schema_version=1, run="r", world="toy", started_at="", python="3.11", parameters={}, versions=VERSIONS)
+    return RunRecord(
+        record="run", schema_version=SCHEMA_VERSION, run="r", world="toy", started_at="", python="3.11", parameters={}, versions=VERSIONS
+    )
 
 
 def test_a_step_begins_with_the_fields_that_trainers_read() -> None:

@@ -88,6 +88,7 @@ def _lines(found: dict[str, Json]) -> list[str]:
         f"steps: {found['steps']}; truncated: {found['truncated']}; infrastructure failures: {found['infra_failures']}, "
         f"retried: {found['retried']}; verifier failures: {found['verifier_failures']}",
     ]
+    lines.append(f"tokens: {found['tokens']}, counted by {found['tokenizer']}{', which estimates' if found['tokens_estimated'] else ''}")
     lines += [f"{title}: {_counts(found[name])}" for name, title in COUNTS if found[name]]
     if found["out"]:
         lines.append(f"written to {found['out']}; look with `wardian show {found['out']}`, check with `wardian replay {found['out']}`")

@@ -16,12 +16,13 @@ from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world, profile
 from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import Planned, new_run_id, plan
 from wardian.rollouts.policies.registry import load_policies
 from wardian.rollouts.recording import Setting, versions_of
-from wardian.rollouts.records import Json, RunRecord
+from wardian.rollouts.records import SCHEMA_VERSION, Json, RunRecord
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
 from wardian.rollouts.summary import summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
@@ -47,6 +48,9 @@ def run(
     ] = "expert",
     faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic or harsh.")] = "none",
     malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
+    tokenizer: Annotated[
+        str, typer.Option(help="What counts tokens: estimate (a quarter of the bytes, no model's own count), or package.module:function.")
+    ] = DEFAULT,
     seed: Annotated[int, typer.Option(help="Tasks, episodes and scripted policies all follow from it.")] = 0,
     tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
     attempts: Annotated[int, typer.Option(min=1, max=10, help="Of one episode, where the infrastructure fails.")] = ATTEMPTS,
@@ -78,6 +82,7 @@ class Order:
     run: str
     faults: FaultProfile
     malformed: MalformedPolicy
+    tokenizer: Tokenizer
     tier: Tier | None
     out: Path | None
     parameters: Mapping[str, Json]
@@ -131,6 +136,8 @@ class Order:
         asked = {name: self.parameters[name] for name in ("world", "policy", "faults", "malformed", "seed", "cells")}
         self.found = {
             **asked,
+            "tokenizer": self.tokenizer.label,
+            "tokens_estimated": self.tokenizer.estimates,
             "planned": len(self.episodes),
             **summary(pool.tally, statistics, tier=ground.tier.value if ground.tier else None, wall_s=wall_s),
             "interrupted": pool.interrupted,
@@ -141,12 +148,12 @@ class Order:
 
     def _setting(self, ground: Ground) -> Setting:
         versions = versions_of(self.world, ground.template.key, ground.image)
-        return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every)
+        return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer)
 
     def _header(self, setting: Setting) -> RunRecord:
         return RunRecord(
             record="run",
-            schema_version=1,
+            schema_version=SCHEMA_VERSION,
             run=self.run,
             world=self.name,
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -184,6 +191,7 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         run=run_id,
         faults=profile(asked["faults"]),
         malformed=_malformed(asked["malformed"]),
+        tokenizer=load_tokenizer(asked["tokenizer"]),
         tier=tier_of(asked["tier"]),
         out=out,
         parameters=asked,
