@@ -2,6 +2,9 @@
 
 RolloutError
 ├── UsageProblem   asked for something that there is not; names what there is
+├── PolicyUnavailable   the model of a policy cannot be asked; that episode fails
+│   ├── PolicyRefused   its server refuses what it is asked
+│   └── PolicyHopeless  it cannot be asked in any episode; the run ends. A UsageProblem too
 ├── LogBroken      a trajectory is not there or not readable; names file, line and field
 ├── LogInUse       another run writes to this file
 └── LogForeign     a log was made by other versions than those here; names them
@@ -14,6 +17,26 @@ class RolloutError(Exception):
 
 class UsageProblem(RolloutError):
     """An option names something that there is not, or is out of range. The message names the option and the fix."""
+
+
+class PolicyUnavailable(RolloutError):
+    """Raised by a player whose model cannot be asked: the episode ends as failed and masked, with `cause` as its end cause."""
+
+    cause = "policy_unavailable"
+
+
+class PolicyRefused(PolicyUnavailable):
+    """The same, where the model's server refuses what it is asked, so that asking again would not help."""
+
+    cause = "policy_refused"
+
+
+class PolicyHopeless(PolicyUnavailable, UsageProblem):
+    """No other episode of this policy would fare better: the run ends. The message says what to put right."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class LogBroken(RolloutError):

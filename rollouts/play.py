@@ -13,6 +13,7 @@ from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
 from wardian.envs.verifier import Verdict
 from wardian.rollouts.actions import sound
+from wardian.rollouts.errors import PolicyHopeless, PolicyUnavailable
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.policies.base import Player, TaskView
 from wardian.rollouts.recording import AttemptRecorder
@@ -50,6 +51,7 @@ class Attempt:
 
         Raises:
             OSError: a line could not be written.
+            PolicyHopeless: the policy can act in no other episode either; the line was written.
         """
         try:
             first = await self._reset()
@@ -57,9 +59,7 @@ class Attempt:
                 return first
             return self._finish(await self._steps(first))
         except PolicyRaised as raised:
-            _log.error("policy %s raised in %s", self.planned.policy.name, self.planned.episode_id, exc_info=raised.__cause__)
-            await self.env.close()
-            return self._end("failed", POLICY_ERROR, f"{type(raised.__cause__).__name__}: {raised.__cause__}")
+            return await self._failed_by(raised.__cause__)
         except anyio.get_cancelled_exc_class():
             self._end("cancelled", CANCELLED)
             raise
@@ -97,6 +97,18 @@ class Attempt:
             return self.planned.policy.begin(first, view)
         except Exception as error:
             raise PolicyRaised from error
+
+    async def _failed_by(self, error: BaseException | None) -> EpisodeEnd:
+        """End what the policy could not go on with. Raises `PolicyHopeless` as it is, for whoever plays the other episodes."""
+        await self.env.close()
+        if not isinstance(error, PolicyUnavailable):
+            _log.error("policy %s raised in %s", self.planned.policy.name, self.planned.episode_id, exc_info=error)
+            return self._end("failed", POLICY_ERROR, f"{type(error).__name__}: {error}")
+        _log.warning("policy %s cannot act in %s: %s", self.planned.policy.name, self.planned.episode_id, error)
+        end = self._end("failed", error.cause, str(error))
+        if isinstance(error, PolicyHopeless):
+            raise error
+        return end
 
     def _finish(self, last: Step) -> EpisodeEnd:
         if last.failed is not None:

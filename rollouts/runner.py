@@ -12,7 +12,7 @@ import anyio
 
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.settings import MalformedPolicy, Settings
-from wardian.rollouts.errors import LogBroken
+from wardian.rollouts.errors import LogBroken, PolicyHopeless
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.play import Attempt
@@ -41,12 +41,14 @@ class EpisodePool:
     interrupted: bool = False
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _unwritable: OSError | None = None
+    _hopeless: PolicyHopeless | None = None
 
     async def run(self, episodes: Iterable[Planned], *, workers: int) -> Tally:
         """Play all of `episodes` with so many at once. What was written stands, however it ends.
 
         Raises:
             LogBroken: the trajectory could not be written; all episodes were cancelled.
+            PolicyHopeless: a policy said that it can act in no episode; what ran was cancelled.
         """
         todo = iter(episodes)
         with self._scope:
@@ -56,6 +58,8 @@ class EpisodePool:
         if self._unwritable is not None:
             path = self.writer.path if self.writer else ""
             raise LogBroken(f"{path}: cannot be written: {self._unwritable.strerror or self._unwritable}") from self._unwritable
+        if self._hopeless is not None:
+            raise self._hopeless
         if self.ground.cells is not None and not self.interrupted:
             with anyio.move_on_after(SETTLE_S):
                 await self.ground.cells.settle()
@@ -80,6 +84,9 @@ class EpisodePool:
                     await self._episode(env, planned)
             except OSError as error:
                 self._unwritable = error
+                self._scope.cancel()
+            except PolicyHopeless as error:
+                self._hopeless = error
                 self._scope.cancel()
             finally:
                 self.tally.starts_leaked += env.leaks_found

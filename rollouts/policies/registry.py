@@ -1,8 +1,8 @@
 """Policies by name.
 
 `expert` plays the family's reference solution, `idle` ends at once, `careless` plays the mistakes that the world's author expects, and
-`vandal` dirties whatever it can reach. One of your own is named `package.module:function`; the function gets the world and gives
-a `Policy`.
+`vandal` dirties whatever it can reach; `openai` is a model behind an endpoint. One of your own is named `package.module:function`;
+the function gets the world and gives a `Policy`.
 """
 
 import importlib
@@ -16,14 +16,19 @@ from wardian.envs.action import Message, Observation
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.family import Solution
 from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.inference.options import EndpointOptions
+from wardian.rollouts.inference.policy import NAME as OPENAI
+from wardian.rollouts.inference.policy import EndpointPolicy
 from wardian.rollouts.policies.base import Policy, Scripted, TaskView
 from wardian.rollouts.policies.vandal import Wreck, vandal
 
-NAMES = ("expert", "idle", "careless", "vandal")
+NAMES = ("expert", "idle", "careless", "vandal", OPENAI)
 
 
-def load_policies(names: str, world: WorldDefinition, asked_for: str) -> tuple[Policy, ...]:
+def load_policies(names: str, world: WorldDefinition, asked_for: str, endpoint: EndpointOptions | None = None) -> tuple[Policy, ...]:
     """The policies that `names` lists, separated by commas, for a world that was loaded as `asked_for`.
+
+    `endpoint` is that of the policy `openai`.
 
     Raises:
         UsageProblem: there is no such policy, or this world has none of that name.
@@ -31,7 +36,13 @@ def load_policies(names: str, world: WorldDefinition, asked_for: str) -> tuple[P
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise UsageProblem(f"policy: name at least one of {', '.join(NAMES)}")
-    return tuple(_load(name, world, asked_for) for name in wanted)
+    return tuple(_endpoint(endpoint) if name == OPENAI else _load(name, world, asked_for) for name in wanted)
+
+
+def _endpoint(options: EndpointOptions | None) -> Policy:
+    if options is None:
+        raise UsageProblem("policy: openai needs an endpoint and a model, which only a command with --base-url and --model can give")
+    return EndpointPolicy.of(options)
 
 
 def _load(name: str, world: WorldDefinition, asked_for: str) -> Policy:

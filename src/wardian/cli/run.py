@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from wardian.cli import endpoint
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
@@ -20,6 +21,7 @@ from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import Planned, new_run_id, plan
+from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import load_policies
 from wardian.rollouts.recording import Setting, versions_of
 from wardian.rollouts.records import SCHEMA_VERSION, Json, RunRecord
@@ -44,7 +46,7 @@ def run(
     episodes: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many to play.")] = 10,
     cells: Annotated[int, typer.Option(min=1, max=256, help="How many to play at once.")] = 4,
     policy: Annotated[
-        str, typer.Option(help="expert, idle, careless, vandal or package.module:function; several, by commas, alternate.")
+        str, typer.Option(help="expert, idle, careless, vandal, openai or package.module:function; several, by commas, alternate.")
     ] = "expert",
     faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic or harsh.")] = "none",
     malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
@@ -57,6 +59,18 @@ def run(
     out: Annotated[Path | None, typer.Option(help="New or empty folder for trajectories and summary. Default: nothing is kept.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
+    base_url: endpoint.BaseUrl = None,
+    model: endpoint.Model = None,
+    api_key_env: endpoint.ApiKeyEnv = None,
+    tool_calls: endpoint.ToolCalls = endpoint.TOOL_CALLS,
+    max_tokens: endpoint.MaxTokens = None,
+    temperature: endpoint.Temperature = None,
+    concurrency: endpoint.Concurrency = endpoint.DEFAULT.concurrency,
+    streaming: endpoint.Streaming = endpoint.DEFAULT.streaming,
+    silence_s: endpoint.SilenceS = endpoint.DEFAULT.silence_s,
+    deadline_s: endpoint.DeadlineS = endpoint.DEFAULT.deadline_s,
+    tries: endpoint.Tries = endpoint.DEFAULT.tries,
+    request: endpoint.Request = "{}",
 ) -> None:
     """Play episodes of a world, in parallel, and sum them up. Exits with 1 when not one could be judged."""
     parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
@@ -113,6 +127,7 @@ class Order:
         Raises:
             SandboxError: the cells or the template cannot be had.
             LogBroken, LogInUse: the trajectory cannot be written.
+            PolicyHopeless: a policy can act in no episode.
         """
         cells = min(self.parameters["cells"], len(self.episodes))
         async with open_ground(self.world, cells=cells, tier=self.tier, deep_checks=True) as ground:
@@ -130,7 +145,8 @@ class Order:
     async def _run(self, pool: EpisodePool, ground: Ground, workers: int) -> None:
         began = time.perf_counter()
         with self.progress:
-            await pool.run(self.episodes, workers=workers)
+            async with opened(planned.policy for planned in self.episodes):
+                await pool.run(self.episodes, workers=workers)
         wall_s = time.perf_counter() - began
         statistics = ground.cells.statistics() if ground.cells else None
         asked = {name: self.parameters[name] for name in ("world", "policy", "faults", "malformed", "seed", "cells")}
@@ -172,7 +188,7 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
     name = asked["world"]
     world = load_world(name)
     run_id = new_run_id()
-    policies = load_policies(asked["policy"], world, name)
+    policies = load_policies(asked["policy"], world, name, endpoint.endpoint_of(asked))
     episodes = plan(
         world,
         policies,

@@ -1,0 +1,1 @@
+"""Policies that are models: behind an endpoint, or in this process."""

@@ -1,0 +1,133 @@
+"""The policy `openai`: each episode is a chat with a model behind an endpoint.
+
+When the model cannot be asked, that says nothing about what it would have done: its episode ends as failed and masked. Where the
+endpoint never answered anything, the run ends at the first refusal that is about the key, the model or the address, and at the third
+episode that fails in any other way.
+"""
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from wardian.envs.action import Action, Observation
+from wardian.rollouts.chat import Chat
+from wardian.rollouts.errors import PolicyHopeless, PolicyRefused, PolicyUnavailable
+from wardian.rollouts.inference.endpoint import Endpoint
+from wardian.rollouts.inference.errors import EndpointError, EndpointRefused
+from wardian.rollouts.inference.options import EndpointOptions
+from wardian.rollouts.inference.prompt import tools_section
+from wardian.rollouts.inference.reading import Answer, read
+from wardian.rollouts.policies.base import TaskView
+from wardian.sandbox.streams import Stream, stream
+from wardian.tools.contract import Json
+
+NAME = "openai"
+WRONG = frozenset({401, 403, 404})
+"""Key, rights, model or address: as the first answer of all, one is enough."""
+ENOUGH = 3
+"""So many episodes that could not ask, before any answer, are enough too."""
+
+
+@dataclass(slots=True)
+class EndpointPolicy:
+    """Open it as a context around the run; see `wardian.rollouts.policies.lifetime`."""
+
+    endpoint: Endpoint
+    name: str = NAME
+    lost: int = 0
+    """Episodes that could not ask."""
+
+    @classmethod
+    def of(cls, options: EndpointOptions) -> Self:
+        """A policy that asks the endpoint of `options`."""
+        return cls(Endpoint(options))
+
+    @property
+    def checkpoint(self) -> str:
+        """The model, as it is asked for."""
+        return self.endpoint.options.model
+
+    def begin(self, first: Observation, view: TaskView) -> "EndpointPlayer":
+        """A player with a chat of its own."""
+        return EndpointPlayer(self, view, stream(view.seed, "endpoint/backoff"))
+
+    def cannot(self, error: EndpointError) -> PolicyUnavailable:
+        """What the player of an episode raises that could not ask, by what became of all the others."""
+        self.lost += 1
+        wrong, found = False, PolicyUnavailable(f"the endpoint gave no answer in {self.endpoint.options.tries} tries, the last: {error}")
+        if isinstance(error, EndpointRefused):
+            wrong, found = error.status in WRONG, PolicyRefused(f"the endpoint refuses the request: {error}")
+        if self.endpoint.counts.answered or not (wrong or self.lost >= ENOUGH):
+            return found
+        return PolicyHopeless(f"{found} (it has answered nothing yet: check --base-url, --model and --api-key-env)", found.cause)
+
+    async def __aenter__(self) -> Self:
+        await self.endpoint.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.endpoint.__aexit__(kind, error, trace)
+
+
+@dataclass(slots=True)
+class EndpointPlayer:
+    policy: EndpointPolicy
+    view: TaskView
+    rng: Stream
+    """For the jitter of waits."""
+    chat: Chat | None = None
+
+    @property
+    def options(self) -> EndpointOptions:
+        """Those of the endpoint."""
+        return self.policy.endpoint.options
+
+    async def act(self, observation: Observation) -> Action:
+        """Ask the model.
+
+        Raises:
+            PolicyUnavailable: all tries are used up.
+            PolicyRefused: the endpoint refused the request, such as a chat that is longer than the model takes.
+            PolicyHopeless: no episode could ask so far.
+        """
+        if self.chat is None:
+            self.chat = self._begin(observation)
+        else:
+            self.chat.answer(observation.rendered)
+        answer = await self._ask(self.chat)
+        if self.options.text_format is None:
+            self.chat.act(answer.action, answer.said, answer.ids)
+        else:
+            self.chat.write(answer.said)
+        return answer.action
+
+    def _begin(self, first: Observation) -> Chat:
+        chat = Chat.begin(first.rendered)
+        form = self.options.text_format
+        if form is not None:
+            section = tools_section(self.view.tool_schemas, form)
+            if chat.messages[0]["role"] == "system":
+                chat.messages[0]["content"] += f"\n\n{section}"
+            else:
+                chat.messages.insert(0, {"role": "system", "content": section})
+        return chat
+
+    async def _ask(self, chat: Chat) -> Answer:
+        try:
+            completion = await self.policy.endpoint.complete(self._body(chat), self.rng)
+        except EndpointError as error:
+            raise self.policy.cannot(error) from error
+        return read(completion, self.options.text_format)
+
+    def _body(self, chat: Chat) -> dict[str, Json]:
+        options = self.options
+        body: dict[str, Json] = {**options.extra, "model": options.model, "messages": chat.messages}
+        if options.text_format is None and self.view.tool_schemas:
+            body["tools"] = list(self.view.tool_schemas)
+        if options.max_tokens is not None:
+            body["max_tokens"] = options.max_tokens
+        if options.temperature is not None:
+            body["temperature"] = options.temperature
+        if options.streaming:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body
