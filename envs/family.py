@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 from wardian.envs.action import Action, Observation
+from wardian.envs.parameters import Parameter
 from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.verifier import FinalState, Verdict
@@ -23,6 +24,8 @@ class Family(ABC):
     """Paths whose bytes the verifier wants to see at the end, if they changed."""
     secret_parameters: tuple[str, ...] = ()
     """Parameters of a task whose texts must not stand in anything that an agent is given at the start."""
+    parameters: tuple[Parameter, ...] = ()
+    """What the family varies, and how far at each difficulty: the table that its tasks are drawn from."""
     reward: RewardSpec = RewardSpec()
     """What a verdict and the costs on the way to it are worth."""
     ends_on_effects: tuple[str, ...] = ()

@@ -156,7 +156,7 @@ async def test_the_list_of_refunds_lags_after_an_unclear_refund(make_env: MakeEn
 
 # One ticket, solved and then in each wrong way.
 
-TASK = search(BillingDispute(), Difficulty.MEDIUM, kind="wrong_plan", founded=True)
+TASK = search(BillingDispute(), Difficulty.MEDIUM, kind="wrong_plan", founded=True, told_first=False)
 WANTED = TASK.parameters
 T, P, CENTS = int(WANTED["ticket_id"]), int(WANTED["payment_id"]), int(WANTED["refund_cents"])
 OTHER_PAYMENT = next(int(str(row["id"])) for row in TASK.rows["payments"] if row["customer_id"] == WANTED["customer_id"] and row["id"] != P)
@@ -258,9 +258,20 @@ async def test_checks_name_what_is_wrong(make_env: MakeEnv, way: str) -> None:
     assert task == 1.0 if not expected else task == -1.0 if hard else 0 <= task < 0.1
 
 
+TOLD = search(BillingDispute(), Difficulty.MEDIUM, kind="wrong_plan", founded=True, told_first=True)
+
+
+@pytest.mark.parametrize(("task", "reply_first"), [(TASK, False), (TASK, True), (TOLD, False), (TOLD, True)])
+async def test_refund_and_reply_stand_in_the_order_that_the_customer_wants(make_env: MakeEnv, task: Task, reply_first: bool) -> None:
+    acts = [refund_of(task, ticket_id=T), reply()]
+    async with make_env() as env:
+        step = await ended(env, task, LOOK, *(reversed(acts) if reply_first else acts), resolve())
+    assert wrong(verdict(step)) == (set() if reply_first == task.parameters["told_first"] else {"order"})
+
+
 REVOKED = search(ErrorRecovery(), Difficulty.EASY, trap="revoked")
 R_PAYMENT, R_CENTS = REVOKED.parameters["payment_id"], REVOKED.parameters["refund_cents"]
-R_LOOK = shell("ls /workspace/tickets/*")
+R_LOOK = shell("cat /workspace/tickets/*/*")
 R_TRY = refund_of(REVOKED)
 R_CREDIT = call("apply_credit", customer_id=REVOKED.parameters["customer_id"], ticket_id=T, amount_cents=1, reason="sorry")
 R_NOTE = f"{R_CENTS} cents on payment {R_PAYMENT} are due."

@@ -15,6 +15,7 @@ from wardian.envs.family import Family
 from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.families.recovery import TRAPS
+from wardian.envs.worlds.billing.scene import NEWEST_FIRST
 from wardian.envs.worlds.billing.seed import NOW, PRICES
 from wardian.envs.worlds.billing.tools.acting import Reason, Resolution
 
@@ -99,6 +100,8 @@ def test_evidence_is_of_the_past_and_in_order(family: Family, difficulty: Diffic
         files = evidence(made(family, difficulty, seed))
         assert max(date for text in files.values() for date in re.findall(r"\d{4}-\d\d-\d\d", text)) < f"{NOW:%Y-%m-%d}"
         lines = files["gateway.csv"].splitlines()[1:]
+        if made(family, difficulty, seed).parameters["evidence_order"] == NEWEST_FIRST:
+            lines.reverse()
         assert all(
             re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ,gw_[0-9a-f]{12},(authorised|captured|reversed),\d+", line) for line in lines
         )
@@ -117,9 +120,9 @@ def test_a_late_plan_change_is_of_the_month_after(difficulty: Difficulty) -> Non
 
 def test_hard_tasks_are_longer_and_have_look_alikes() -> None:
     sizes = [len(evidence(DISPUTE.generate(level, 1))["gateway.csv"]) for level in Difficulty]
-    people = [len(DISPUTE.generate(level, 1).rows["customers"]) for level in Difficulty]
+    tasks = [DISPUTE.generate(level, 1) for level in Difficulty]
     assert sizes[0] < sizes[1] < sizes[2]
-    assert people == [1, 2, 4]
+    assert [len(task.rows["customers"]) - 1 for task in tasks] == [task.parameters["look_alikes"] for task in tasks]
 
 
 @every_family
@@ -136,7 +139,7 @@ def test_the_policy_names_only_what_exists() -> None:
     tools = {tool.name for tool in WORLD.tools}
     codes = {*get_args(Reason), *get_args(Resolution)}
     files = {"gateway.csv", "order_form.txt", "mail.txt", "plan_changes.csv"}
-    others = {"agent-7", "/workspace/tickets/<ticket id>/", "grep", "awk", "refunds:write", "refunds-approval"}
+    others = {"agent-7", "/workspace/tickets/<ticket id>/", "/workspace/policies", "grep", "awk", "refunds:write", "refunds-approval"}
     named = set(re.findall(r"`([^`]+)`", WORLD.policy))
     assert named <= tools | codes | files | others
     assert {"double_charge", "wrong_plan", "after_cancellation", "proration", "issue_refund"} <= named
@@ -149,5 +152,43 @@ def test_policy_and_files_come_with_the_package() -> None:
 
 def test_the_claim_asks_for_the_whole_price_whatever_is_owed() -> None:
     for seed in range(20):
-        body = str(DISPUTE.generate(Difficulty.EASY, seed).rows["messages"][0]["body"])
+        body = str(DISPUTE.generate(Difficulty.EASY, seed).rows["messages"][0]["body"])  # easy ones begin with the claim
         assert int(re.findall(r"(\d+) cents", body)[0]) in PRICES.values()
+
+
+@every_family
+@every_difficulty
+def test_every_parameter_is_drawn_within_its_range_and_all_of_it(family: Family, difficulty: Difficulty) -> None:
+    tasks = [made(family, difficulty, seed) for seed in SEEDS]
+    for one in family.parameters:
+        drawn = [task.parameters[one.name] for task in tasks]
+        assert all(value in one.at(difficulty) for value in drawn), one.name
+        assert len(set(drawn)) > 1 or str(one.at(difficulty)) == _shown(drawn[0]), one.name
+
+
+def _shown(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+@every_difficulty
+def test_the_scene_is_as_its_parameters_say(difficulty: Difficulty) -> None:
+    for seed in SEEDS:
+        task = made(DISPUTE, difficulty, seed)
+        wanted = task.parameters
+        mine = [row for row in task.rows["subscriptions"] if row["customer_id"] == wanted["customer_id"]]
+        said = [str(row["body"]) for row in task.rows["messages"] if row["ticket_id"] == wanted["ticket_id"]]
+        assert len(mine) == 1 + wanted["twin_subscriptions"]
+        assert len(said) == 1 + wanted["asides"] + wanted["told_first"]
+        assert len([path for path in task.files.entries if path.startswith("/workspace/policies/")]) == wanted["old_pages"]
+        assert any("before any money moves" in text or "before you refund anything" in text for text in said) == wanted["told_first"]
+        assert str(wanted["invoice_id"]) in said[{"first": 0, "last": -1}.get(wanted["claim_place"], (len(said) - 1) // 2)]
+
+
+@every_family
+@every_difficulty
+def test_messages_stand_in_the_order_of_time(family: Family, difficulty: Difficulty) -> None:
+    for seed in SEEDS:
+        task = made(family, difficulty, seed)
+        times = [row["sent_at"] for row in task.rows["messages"] if row["ticket_id"] == task.parameters["ticket_id"]]
+        assert times == sorted(times, key=str)
+        assert max(times, key=str) < task.start  # type: ignore[operator]

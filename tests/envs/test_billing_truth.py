@@ -1,5 +1,6 @@
 """The truth of a billing task is what its rows and files say, read as the policy says and counted by arithmetic of its own."""
 
+import re
 from calendar import monthrange
 from collections import Counter
 from fractions import Fraction
@@ -42,12 +43,15 @@ def double_charge(task: Task) -> int:
 
 
 def wrong_plan(task: Task) -> int:
-    (ordered,) = [line for line in lines(task, "order_form.txt") if line.startswith("Plan ordered:") and "VOID" not in line]
-    return int(row(task, "invoices")["total_cents"]) - PRICES[ordered.split()[-1]]
+    forms = "\n".join(lines(task, "order_form.txt")).split("\n\n")
+    mine = [form for form in forms if f"Subscription: {row(task, 'invoices')['subscription_id']}\n" in f"{form}\n"]
+    (valid,) = [form for form in mine if "VOID" not in form]
+    return int(row(task, "invoices")["total_cents"]) - PRICES[re.findall(r"Plan ordered: (\w+)", valid)[0]]
 
 
 def after_cancellation(task: Task) -> int:
-    (confirmed,) = [line.split()[-1] for line in lines(task, "mail.txt") if line.startswith("Cancellation confirmed:")]
+    mine = f", subscription {row(task, 'invoices')['subscription_id']}"
+    (confirmed,) = [line.removesuffix(mine).split()[-1] for line in lines(task, "mail.txt") if "confirmed:" in line and line.endswith(mine)]
     price, period = int(row(task, "payments")["amount_cents"]), str(row(task, "invoices")["period"])
     if confirmed[:7] == period:
         return price - half_up(Fraction(price * int(confirmed[8:]), days_of(period)))

@@ -5,17 +5,17 @@ from wardian.envs.resources import file_layer, read_text
 from wardian.envs.worlds.billing import schema, seed
 from wardian.envs.worlds.billing.families import FAMILIES
 from wardian.envs.worlds.billing.tools import TOOLS
+from wardian.envs.worlds.billing.tools.running import SHELL
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.world import World
 from wardian.tools.packs.files import file_tools
-from wardian.tools.packs.shell import SHELL
 
 
 def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="billing",
-        version="1",
+        version="2",
         title="Support desk of a subscription company",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("billing", schema.Base.metadata, seed.seed_rows, builder_modules=(seed.__name__, schema.__name__)),

@@ -1,13 +1,16 @@
-"""From a case to a task's rows and evidence files: the concrete customer, invoices, payments, messages, and the noise around them."""
+"""From a case to a task's rows and files: the concrete customer, invoices, payments, messages, and what stands around them."""
 
-from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
 from random import Random
 
-from wardian.envs.worlds.billing.cases import BY_PRICE, Case, Kind, month_days
+from wardian.envs.worlds.billing.cases import Case, Kind, total_cents
+from wardian.envs.worlds.billing.evidence import DECISIVE, HOUR_S, Movement, Papers, evidence
+from wardian.envs.worlds.billing.letters import CLAIMS, SUBJECTS, letters
+from wardian.envs.worlds.billing.looks import file_look
+from wardian.envs.worlds.billing.pages import old_pages
+from wardian.envs.worlds.billing.scene import Scene
 from wardian.envs.worlds.billing.seed import (
     FIRST_NAMES,
     FIRST_TASK_ID,
@@ -20,51 +23,43 @@ from wardian.envs.worlds.billing.seed import (
     period_start,
 )
 from wardian.sandbox.files import FileEntry, FileLayer
-from wardian.sandbox.streams import stream
+from wardian.tools.contract import Json
 
 TABLES = ("customers", "subscriptions", "invoices", "invoice_lines", "payments", "tickets", "messages", "refunds")
-CLAIMS = {
-    Kind.DOUBLE_CHARGE: "I was charged twice for invoice {invoice}. Please give me {asked} cents back.",
-    Kind.WRONG_PLAN: "Invoice {invoice} bills a plan that I never ordered; look at the order form. I want {asked} cents back.",
-    Kind.AFTER_CANCELLATION: "I had cancelled before the month of invoice {invoice} began, yet was charged. Return my {asked} cents.",
-    Kind.PRORATION: "I moved to a cheaper plan within the month, but invoice {invoice} has the old price. I expect {asked} cents.",
-}
-SUBJECTS = {
-    Kind.DOUBLE_CHARGE: "Charged twice",
-    Kind.WRONG_PLAN: "Wrong plan on my invoice",
-    Kind.AFTER_CANCELLATION: "Charged after cancelling",
-    Kind.PRORATION: "Plan change not on my invoice",
-}
-SMALL_TALK = (
-    "Thank you for your patience while we look into it.",
-    "Our office is closed on public holidays.",
-    "Please find our terms on the website.",
-    "This message was sent automatically.",
-)
-HOUR_S = 3600
-NOISE_BLOCKS = 4
-"""Exports of other customers' payments for each month and length, between which a task draws."""
-LATE_DAYS = 10
-"""A plan change or cancellation that came too late stands within so many days of the next month, before the day of the ticket."""
+TICKET_ID = FIRST_TASK_ID + 1
+FOLDER = f"/workspace/tickets/{TICKET_ID}"
 
 
 @dataclass(slots=True)
 class Built:
     """A task's rows by table, its files, and where the case stands in them."""
 
-    ticket_id: int
-    customer_id: int
-    invoice_id: int
-    payment_id: int
+    customer_id: int = 0
+    subscription_id: int = 0
+    invoice_id: int = 0
+    payment_id: int = 0
     """The payment in question."""
+    twins: list[int] = field(default_factory=list)
+    """Further subscriptions of the customer."""
+    refs: list[str] = field(default_factory=list)
+    """What the gateway calls the payments of the invoice in question."""
+    movements: list[Movement] = field(default_factory=list)
     rows: dict[str, list[Mapping[str, object]]] = field(default_factory=lambda: {name: [] for name in TABLES})
     files: dict[str, FileEntry] = field(default_factory=dict)
+
+    @property
+    def ticket_id(self) -> int:
+        return TICKET_ID
 
     def add(self, table: str, **row: object) -> int:
         """Append a row under the table's next id."""
         number = FIRST_TASK_ID + len(self.rows[table]) + 1
         self.rows[table].append({"id": number, **row})
         return number
+
+    def write(self, path: str, text: str) -> None:
+        """Add a file."""
+        self.files[path] = FileEntry(text.encode())
 
     def frozen_rows(self) -> dict[str, tuple[Mapping[str, object], ...]]:
         return {name: tuple(rows) for name, rows in self.rows.items() if rows}
@@ -73,72 +68,109 @@ class Built:
         return FileLayer(self.files)
 
 
-def build(case: Case, rng: Random) -> Built:
+def decisive_look(built: Built, kind: Kind) -> dict[str, Json]:
+    """The look at a file without which a claim cannot be decided."""
+    marks = {
+        Kind.DOUBLE_CHARGE: built.refs,
+        Kind.WRONG_PLAN: [f"Subscription: {built.subscription_id}"],
+        Kind.AFTER_CANCELLATION: [f"subscription {built.subscription_id}"],
+        Kind.PRORATION: [f",{built.subscription_id},"],
+    }
+    return file_look(f"{FOLDER}/{DECISIVE[kind]}", marks[kind])
+
+
+def build(case: Case, scene: Scene, rng: Random) -> Built:
     """Make everything of a case. The order of draws is part of the task's identity."""
-    built = Built(ticket_id=FIRST_TASK_ID + 1, customer_id=0, invoice_id=0, payment_id=0)
+    built = Built()
     first, last = rng.choice(FIRST_NAMES), rng.choice(LAST_NAMES)
-    place = rng.randrange(case.decoys + 1)
-    refs: list[str] = []
-    for number in range(case.decoys + 1):
+    place = rng.randrange(scene.look_alikes + 1)
+    for number in range(scene.look_alikes + 1):
         name = f"{first} {last}" if number == place else f"{first} {last}{rng.choice(('', ' jr.', 's', 'e'))}"
-        customer_id = _customer(built, rng, name, case)
         if number == place:
-            built.customer_id = customer_id
-            refs = _account(built, rng, customer_id, case)
+            _main_customer(built, rng, name, case, scene)
         else:
-            _account(built, rng, customer_id, case, decoy=True)
-    _tickets(built, case)
+            _account(built, rng, _customer(built, rng, name, "standard"), case.billed_plan)
+    _tickets(built, rng, case, scene)
     if case.prior_cents:
         paid_at = period_start(case.period) + timedelta(days=9)
         built.add(
             "refunds", payment_id=built.payment_id, ticket_id=None, amount_cents=case.prior_cents, reason="goodwill", created_at=paid_at
         )
-    _evidence(built, rng, case, refs)
+    papers = Papers(case, scene, built.subscription_id, tuple(built.twins), tuple(built.movements))
+    for name, text in evidence(rng, papers).items():
+        built.write(f"{FOLDER}/{name}", text)
+    for path, text in old_pages(rng, scene.old_pages).items():
+        built.write(path, text)
     return built
 
 
-def _customer(built: Built, rng: Random, name: str, case: Case) -> int:
+def _customer(built: Built, rng: Random, name: str, segment: str) -> int:
     address = f"{name.lower().replace(' ', '.').replace('..', '.')}.{rng.randrange(10**6)}.{len(built.rows['customers'])}@example.org"
-    return built.add("customers", name=name, email=address, segment="standard", created_at=NOW - timedelta(days=400))
+    return built.add("customers", name=name, email=address, segment=segment, created_at=NOW - timedelta(days=400))
 
 
-def _account(built: Built, rng: Random, customer_id: int, case: Case, decoy: bool = False) -> list[str]:
-    """A subscription, an invoice for each month up to the last, and their payments; gives the references in question."""
-    plan = case.other_plan if case.kind is Kind.PRORATION and not decoy else case.billed_plan
-    subscription = built.add(
-        "subscriptions",
-        customer_id=customer_id,
-        plan_id=PLAN_IDS[plan],
-        status="active",
-        started_at=NOW - timedelta(days=390),
-        cancelled_at=None,
-    )
-    refs: list[str] = []
-    for period in _billed(case, decoy):
-        invoice, paid = _month(built, rng, customer_id, subscription, case.billed_plan, period)
-        if period == case.period and not decoy:
-            built.invoice_id, built.payment_id = invoice, paid[0]
-            refs = [paid[1]]
-            if case.kind is Kind.DOUBLE_CHARGE:
-                again, ref = _payment(built, rng, invoice, customer_id, PRICES[case.billed_plan], period_start(period) + timedelta(days=1))
-                built.payment_id, refs = again, [paid[1], ref]
-    return refs
+def _main_customer(built: Built, rng: Random, name: str, case: Case, scene: Scene) -> None:
+    """The ticket's customer: the subscription in question, and its twins in some order."""
+    built.customer_id = _customer(built, rng, name, "standard")
+    before = rng.randrange(scene.twin_subscriptions + 1)
+    for number in range(scene.twin_subscriptions + 1):
+        if number == before:
+            _disputed_account(built, rng, case)
+        else:
+            subscription, paid = _account(built, rng, built.customer_id, case.billed_plan)
+            built.twins.append(subscription)
+            _, ref = paid[case.period]
+            built.movements.append(Movement(ref, PRICES[case.billed_plan], 9 * HOUR_S + 61 * number))
 
 
-def _billed(case: Case, decoy: bool) -> tuple[str, ...]:
-    """Months with an invoice. Who cancelled was not billed after the month in question."""
-    if case.kind is Kind.AFTER_CANCELLATION and not decoy:
-        return tuple(period for period in PERIODS if period <= case.period)
-    return PERIODS
+def _disputed_account(built: Built, rng: Random, case: Case) -> None:
+    """The subscription in question, with the payments that the case is about."""
+    plan = case.other_plan if case.kind is Kind.PRORATION else case.billed_plan
+    built.subscription_id = _subscription(built, built.customer_id, plan)
+    for period in PERIODS:
+        if case.kind is Kind.AFTER_CANCELLATION and period > case.period:
+            break  # who cancelled was not billed after the month in question
+        invoice, payment, ref = _month(built, rng, built.customer_id, built.subscription_id, case.billed_plan, period)
+        if period == case.period:
+            built.invoice_id, built.payment_id = invoice, payment
+            _movements(built, rng, case, ref)
 
 
-def _month(built: Built, rng: Random, customer_id: int, subscription: int, plan: str, period: str) -> tuple[int, tuple[int, str]]:
+def _movements(built: Built, rng: Random, case: Case, ref: str) -> None:
+    cents = total_cents(case)
+    built.movements.append(Movement(ref, cents, 7 * HOUR_S))
+    built.refs.append(ref)
+    if case.kind is Kind.DOUBLE_CHARGE:
+        at = period_start(case.period) + timedelta(days=1)
+        built.payment_id, again = _payment(built, rng, built.invoice_id, built.customer_id, cents, at)
+        built.refs.append(again)
+        returned = cents * case.returned_percent // 100 if case.founded else cents
+        built.movements.append(Movement(again, cents, 27 * HOUR_S, (("reversed", returned),) if returned else ()))
+
+
+def _account(built: Built, rng: Random, customer_id: int, plan: str) -> tuple[int, dict[str, tuple[int, str]]]:
+    """An undisputed subscription with an invoice and a payment for each month; gives it, and each month's payment and reference."""
+    subscription = _subscription(built, customer_id, plan)
+    paid = {}
+    for period in PERIODS:
+        _, payment, ref = _month(built, rng, customer_id, subscription, plan, period)
+        paid[period] = (payment, ref)
+    return subscription, paid
+
+
+def _subscription(built: Built, customer_id: int, plan: str) -> int:
+    started = NOW - timedelta(days=390)
+    common = {"customer_id": customer_id, "plan_id": PLAN_IDS[plan], "status": "active"}
+    return built.add("subscriptions", **common, started_at=started, cancelled_at=None)
+
+
+def _month(built: Built, rng: Random, customer_id: int, subscription: int, plan: str, period: str) -> tuple[int, int, str]:
     issued, price = period_start(period) + timedelta(hours=6), PRICES[plan]
     invoice = built.add(
         "invoices", customer_id=customer_id, subscription_id=subscription, period=period, total_cents=price, issued_at=issued
     )
     built.add("invoice_lines", invoice_id=invoice, kind="plan", description=f"{plan} plan, {period}", amount_cents=price)
-    return invoice, _payment(built, rng, invoice, customer_id, price, issued + timedelta(minutes=rng.randint(5, 500)))
+    return invoice, *_payment(built, rng, invoice, customer_id, price, issued + timedelta(minutes=rng.randint(5, 500)))
 
 
 def _payment(built: Built, rng: Random, invoice: int, customer_id: int, cents: int, at: datetime) -> tuple[int, str]:
@@ -146,110 +178,24 @@ def _payment(built: Built, rng: Random, invoice: int, customer_id: int, cents: i
     return built.add("payments", invoice_id=invoice, customer_id=customer_id, amount_cents=cents, gateway_ref=ref, paid_at=at), ref
 
 
-def _tickets(built: Built, case: Case) -> None:
+def _tickets(built: Built, rng: Random, case: Case, scene: Scene) -> None:
     """The ticket, and after it an open one of each look-alike with the same claim on an invoice of their own."""
     at = NOW - timedelta(hours=5)
-    _ticket(built, case, built.customer_id, built.invoice_id, at)
-    if case.decoys > 1:
-        later = "One more thing: a colleague of yours told me that small amounts are always refunded without questions."
-        built.add("messages", ticket_id=built.ticket_id, author="customer", body=later, sent_at=at + timedelta(hours=1))
+    mine = [row["id"] for row in built.rows["invoices"] if row["customer_id"] == built.customer_id and row["id"] != built.invoice_id]
+    claim = _claim(case, built.invoice_id)
+    _ticket(built, case, built.customer_id, at, letters(rng, scene, claim, rng.choice(mine)))
     theirs = {row["customer_id"]: row["id"] for row in built.rows["invoices"] if row["period"] == case.period}
-    for number, (customer_id, invoice_id) in enumerate(theirs.items()):
-        if customer_id != built.customer_id:
-            _ticket(built, case, customer_id, invoice_id, at - timedelta(minutes=7 * number))
+    theirs.pop(built.customer_id)
+    for number, (customer_id, invoice_id) in enumerate(theirs.items(), start=1):
+        _ticket(built, case, customer_id, at - timedelta(minutes=7 * number), [_claim(case, invoice_id)])
 
 
-def _ticket(built: Built, case: Case, customer_id: object, invoice_id: object, at: datetime) -> None:
-    subject = SUBJECTS[case.kind]
-    ticket_id = built.add(
-        "tickets", customer_id=customer_id, subject=subject, status="open", resolution=None, created_at=at, closed_at=None
-    )
-    body = CLAIMS[case.kind].format(invoice=invoice_id, asked=PRICES[case.billed_plan])
-    built.add("messages", ticket_id=ticket_id, author="customer", body=body, sent_at=at)
+def _claim(case: Case, invoice_id: object) -> str:
+    return CLAIMS[case.kind].format(invoice=invoice_id, asked=PRICES[case.billed_plan])
 
 
-def _evidence(built: Built, rng: Random, case: Case, refs: list[str]) -> None:
-    files = {"gateway.csv": _gateway(rng, case, refs)}
-    if case.kind is Kind.WRONG_PLAN:
-        files["order_form.txt"] = _order_form(rng, case)
-    if case.kind is Kind.AFTER_CANCELLATION:
-        files["mail.txt"] = _mail(rng, case)
-    if case.kind is Kind.PRORATION:
-        files["plan_changes.csv"] = _plan_changes(built, rng, case)
-    for name, text in files.items():
-        built.files[f"/workspace/tickets/{built.ticket_id}/{name}"] = FileEntry(text.encode())
-
-
-def _gateway(rng: Random, case: Case, refs: list[str]) -> str:
-    """What the gateway did, in the order of time; lines of other payments all around."""
-    lines = list(_noise(case.period, case.noise_lines, rng.randrange(NOISE_BLOCKS)))
-    cents = PRICES[case.billed_plan]
-    for index, ref in enumerate(refs):
-        at = (7 + 20 * index) * HOUR_S
-        insort(lines, f"{_within(case.period, at)},{ref},authorised,{cents}\n")
-        insort(lines, f"{_within(case.period, at + 40)},{ref},captured,{cents}\n")
-        returned = cents * case.returned_percent // 100 if case.founded else cents
-        if index == 1 and returned:
-            insort(lines, f"{_within(case.period, at + 30 * HOUR_S)},{ref},reversed,{returned}\n")
-    return "time,reference,event,amount_cents\n" + "".join(lines)
-
-
-@cache
-def _noise(period: str, count: int, block: int) -> tuple[str, ...]:
-    """Lines of other customers in a month's export, in order. Drawn once, since thousands of draws would be most of a task's generation."""
-    rng = stream(block, f"billing/gateway/{period}/{count}")
-    step_s = 2_000_000 // count
-    lines = []
-    for number in range(count):
-        event = ("authorised", "captured", "captured", "reversed")[rng.getrandbits(2)]
-        cents = PRICES[BY_PRICE[rng.getrandbits(2)]]
-        if event == "reversed":
-            cents = cents * rng.choice((25, 50, 100)) // 100
-        lines.append(f"{_within(period, number * step_s + rng.randrange(step_s))},{gateway_ref(rng)},{event},{cents}\n")
-    return tuple(lines)
-
-
-def _within(period: str, at_s: int) -> str:
-    """The moment so many seconds into a month."""
-    minutes, second = divmod(at_s, 60)
-    hours, minute = divmod(minutes, 60)
-    day, hour = divmod(hours, 24)
-    return f"{period}-{day + 1:02}T{hour:02}:{minute:02}:{second:02}Z"
-
-
-def _order_form(rng: Random, case: Case) -> str:
-    offered = rng.choice([code for code in BY_PRICE if code != case.other_plan])
-    talk = "".join(f"{rng.choice(SMALL_TALK)}\n" for _ in range(3 + case.decoys * 20))
-    void = f"Plan ordered: {offered} (VOID, replaced by the form below)\n" if case.decoys else ""
-    return f"ORDER FORM\nPlan offered: {offered}\n{void}{talk}Plan ordered: {case.other_plan}\nSigned: yes\n"
-
-
-def _mail(rng: Random, case: Case) -> str:
-    """The thread; only the line of confirmation counts."""
-    first_day = period_start(case.period)
-    if not case.founded:
-        confirmed = first_day + timedelta(days=month_days(case.period) + case.day % LATE_DAYS)
-    elif case.returned_percent:
-        confirmed = first_day + timedelta(days=case.day - 1)
-    else:
-        confirmed = first_day - timedelta(days=case.day % 9 + 1)
-    requested = first_day - timedelta(days=14)
-    talk = [f"> {rng.choice(SMALL_TALK)}" for _ in range(4 + case.decoys * 40)]
-    talk.insert(1, f"Cancellation requested: {requested:%Y-%m-%d}")
-    talk.insert(len(talk) - 1, f"Cancellation confirmed: {confirmed:%Y-%m-%d}")
-    return "\n".join(talk) + "\n"
-
-
-def _plan_changes(built: Built, rng: Random, case: Case) -> str:
-    """Plan changes of many subscriptions."""
-    main = next(row["id"] for row in built.rows["subscriptions"] if row["customer_id"] == built.customer_id)
-    first_day = period_start(case.period)
-    changed = first_day + timedelta(days=case.day - 1)
-    if not case.founded:
-        changed = first_day + timedelta(days=month_days(case.period) + case.day % LATE_DAYS)
-    lines = [f"{changed:%Y-%m-%d},{main},{case.billed_plan},{case.other_plan}"]
-    for _ in range(3 + case.noise_lines // 20):
-        other, day = rng.randrange(200_000, 300_000), period_start(case.period) + timedelta(days=rng.randrange(28))
-        before, after = rng.sample(BY_PRICE, 2)
-        lines.append(f"{day:%Y-%m-%d},{other},{before},{after}")
-    return "date,subscription_id,from_plan,to_plan\n" + "".join(f"{line}\n" for line in sorted(lines))
+def _ticket(built: Built, case: Case, customer_id: object, at: datetime, bodies: list[str]) -> None:
+    common = {"customer_id": customer_id, "subject": SUBJECTS[case.kind], "status": "open", "resolution": None}
+    ticket_id = built.add("tickets", **common, created_at=at, closed_at=None)
+    for number, body in enumerate(bodies):
+        built.add("messages", ticket_id=ticket_id, author="customer", body=body, sent_at=at + timedelta(minutes=20 * number))

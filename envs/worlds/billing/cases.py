@@ -44,9 +44,6 @@ class Case:
     confirmed within the month. 0: the whole payment is owed."""
     prior_cents: int
     """Refunded on the payment in question before the ticket."""
-    decoys: int
-    """Other invoices, look-alike customers and lines of noise beside the case."""
-    noise_lines: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +53,19 @@ class Outcome:
     """0: no refund is due."""
 
 
-def draw_case(rng: Random, difficulty: Difficulty, kinds: tuple[Kind, ...], unfounded_share: float, prior: bool) -> Case:
-    """Draw one case."""
-    kind = rng.choice(kinds)
-    founded = rng.random() >= unfounded_share
+def draw_case(rng: Random, difficulty: Difficulty, kind: Kind, founded: bool, prior: bool) -> Case:
+    """Draw the rest of a case. `prior`: hard ones may have an earlier refund."""
     low = rng.randrange(len(BY_PRICE) - 1)
     high = rng.randrange(low + 1, len(BY_PRICE))
     billed, other = BY_PRICE[high], BY_PRICE[low]
-    if kind in (Kind.DOUBLE_CHARGE, Kind.AFTER_CANCELLATION):
-        other = billed
-    if kind is Kind.WRONG_PLAN and not founded:
+    if kind in (Kind.DOUBLE_CHARGE, Kind.AFTER_CANCELLATION) or (kind is Kind.WRONG_PLAN and not founded):
         other = billed
     period = rng.choice(PERIODS[1:])
-    days = month_days(period)
-    hard, easy = difficulty is Difficulty.HARD, difficulty is Difficulty.EASY
-    case = Case(
-        kind=kind,
-        founded=founded,
-        period=period,
-        billed_plan=billed,
-        other_plan=other,
-        day=rng.randint(4, days - 3),
-        returned_percent=0,
-        prior_cents=0,
-        decoys=0 if easy else 3 if hard else 1,
-        noise_lines=12 if easy else 3000 if hard else 800,
-    )
+    case = Case(kind, founded, period, billed, other, day=rng.randint(4, month_days(period) - 3), returned_percent=0, prior_cents=0)
     share, returned, partly = rng.choice(PRIOR_SHARES), rng.randint(15, 85), rng.random() < PARTLY_SHARE
     if founded and partly and kind in (Kind.DOUBLE_CHARGE, Kind.AFTER_CANCELLATION):
         case = replace(case, returned_percent=returned)
-    if prior and hard:
+    if prior and difficulty is Difficulty.HARD:
         case = replace(case, prior_cents=_prior_cents(case, share))
     return case
 
@@ -95,6 +75,11 @@ def _prior_cents(case: Case, share: int) -> int:
     if not case.founded:
         return 0 if case.kind is Kind.DOUBLE_CHARGE else PRICES[case.billed_plan] * (share % 100) // 100
     return owed_cents(case) * share // 100
+
+
+def total_cents(case: Case) -> int:
+    """What the invoice in question bills."""
+    return PRICES[case.billed_plan]
 
 
 def owed_cents(case: Case) -> int:

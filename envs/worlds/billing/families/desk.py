@@ -1,18 +1,23 @@
-"""What both families share: from a case to a task, the verdict, and the reference solution."""
+"""What the families of tickets share: from a case to a task, the verdict, and the reference solution."""
+
+from collections.abc import Mapping
 
 from wardian.envs.action import Observation
 from wardian.envs.family import Family, Solution
 from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.verifier import FinalState, Verdict
-from wardian.envs.worlds.billing.building import build
+from wardian.envs.worlds.billing.building import Built, build, decisive_look
 from wardian.envs.worlds.billing.cases import Case, outcome
 from wardian.envs.worlds.billing.families.reference import solve
+from wardian.envs.worlds.billing.scene import Scene
 from wardian.envs.worlds.billing.seed import AGENT_ID, NOW
 from wardian.envs.worlds.billing.verify import check_ticket
-from wardian.sandbox.streams import stream
+from wardian.sandbox.streams import Stream, stream
+from wardian.tools.contract import Json
 
 INSTRUCTION = "Work on ticket {ticket}. Its evidence stands in /workspace/tickets/{ticket}/. Send a message when you are done."
+STEPS = 70
 
 
 class DeskFamily(Family):
@@ -29,27 +34,36 @@ class DeskFamily(Family):
         """Read, look at the evidence, decide, act, and look again after whatever was unclear."""
         return solve(first)
 
-    def task(self, case: Case, difficulty: Difficulty, seed: int) -> Task:
-        """The task of a case."""
-        built = build(case, stream(seed, f"{self.name}/{difficulty.value}/rows"))
-        right = outcome(case)
+    def rng(self, difficulty: Difficulty, seed: int, what: str) -> Stream:
+        """The stream of one part of a task."""
+        return stream(seed, f"{self.name}/{difficulty.value}/{what}")
+
+    def task(self, case: Case, difficulty: Difficulty, seed: int, drawn: Mapping[str, Json]) -> Task:
+        """The task of a case; `drawn` are the values of the family's table."""
+        built = build(case, Scene.of(drawn), self.rng(difficulty, seed, "rows"))
         return Task(
             id=TaskId(self.name, difficulty, seed),
             instruction=INSTRUCTION.format(ticket=built.ticket_id),
             start=NOW,
-            parameters={
-                "kind": case.kind.value,
-                "founded": case.founded,
-                "ticket_id": built.ticket_id,
-                "customer_id": built.customer_id,
-                "invoice_id": built.invoice_id,
-                "payment_id": built.payment_id,
-                "resolution": right.resolution,
-                "refund_cents": right.refund_cents,
-                "reason": case.kind.value,
-            },
+            parameters={**drawn, **_truth(case, built)},
             rows=built.frozen_rows(),
             files=built.layer(),
             agent_id=AGENT_ID,
-            budgets=Budgets(steps=60),
+            budgets=Budgets(steps=STEPS),
         )
+
+
+def _truth(case: Case, built: Built) -> dict[str, Json]:
+    right = outcome(case)
+    return {
+        "kind": case.kind.value,
+        "founded": case.founded,
+        "ticket_id": built.ticket_id,
+        "customer_id": built.customer_id,
+        "invoice_id": built.invoice_id,
+        "payment_id": built.payment_id,
+        "resolution": right.resolution,
+        "refund_cents": right.refund_cents,
+        "reason": case.kind.value,
+        "evidence": [decisive_look(built, case.kind)],
+    }

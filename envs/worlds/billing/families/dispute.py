@@ -1,19 +1,24 @@
 """The family `billing-dispute`: is the claim true, and how much is owed?"""
 
+from wardian.envs.parameters import OneOf, draw, everywhere
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Kind, draw_case
 from wardian.envs.worlds.billing.families.desk import DeskFamily
-from wardian.sandbox.streams import stream
-
-UNFOUNDED_SHARE = 0.25
-"""As many as are owed in full, so that neither answer pays by itself."""
+from wardian.envs.worlds.billing.scene import SCENE
 
 
 class BillingDispute(DeskFamily):
     name = "billing-dispute"
+    version = 2
+    parameters = (
+        everywhere("kind", "What the customer claims", OneOf(tuple(kind.value for kind in Kind))),
+        # As many unfounded ones as are owed in full, so that neither answer pays by itself.
+        everywhere("founded", "Whether the evidence bears the claim out", OneOf((True, True, True, False))),
+        *SCENE,
+    )
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:
         """Draw one of four claims, founded or not; hard ones with look-alikes and earlier refunds."""
-        rng = stream(seed, f"{self.name}/{difficulty.value}/case")
-        case = draw_case(rng, difficulty, tuple(Kind), UNFOUNDED_SHARE, prior=True)
-        return self.task(case, difficulty, seed)
+        drawn = draw(self.parameters, difficulty, self.rng(difficulty, seed, "parameters"))
+        case = draw_case(self.rng(difficulty, seed, "case"), difficulty, Kind(drawn["kind"]), drawn["founded"], prior=True)
+        return self.task(case, difficulty, seed, drawn)

@@ -7,11 +7,12 @@ after the reply, or the loss of the permission to refund.
 
 from dataclasses import replace
 
+from wardian.envs.parameters import OneOf, draw, everywhere
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Case, Kind, draw_case, owed_cents
 from wardian.envs.worlds.billing.families.desk import DeskFamily
+from wardian.envs.worlds.billing.scene import SCENE
 from wardian.envs.worlds.billing.seed import PRICES
-from wardian.sandbox.streams import stream
 from wardian.tools.faults import DueFault, Fault
 
 KINDS = (Kind.WRONG_PLAN, Kind.PRORATION)
@@ -27,17 +28,22 @@ HARDER = (DueFault("get_ticket", 1, Fault.UNAVAILABLE), DueFault("resolve_ticket
 
 class ErrorRecovery(DeskFamily):
     name = "error-recovery"
+    version = 2
+    parameters = (
+        everywhere("kind", "What the customer claims; always founded", OneOf(tuple(kind.value for kind in KINDS))),
+        everywhere("trap", "What the tools do to the one who acts", OneOf(tuple(sorted(TRAPS)))),
+        *SCENE,
+    )
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:
         """Draw a founded claim of at most half the payment, and a trap."""
-        rng = stream(seed, f"{self.name}/{difficulty.value}/case")
-        case = draw_case(rng, difficulty, KINDS, 0.0, prior=False)
+        drawn = draw(self.parameters, difficulty, self.rng(difficulty, seed, "parameters"))
+        rng = self.rng(difficulty, seed, "case")
+        case = draw_case(rng, difficulty, Kind(drawn["kind"]), True, prior=False)
         while not repeatable(case):
-            case = draw_case(rng, difficulty, KINDS, 0.0, prior=False)
-        trap = rng.choice(sorted(TRAPS))
-        due = TRAPS[trap] + (HARDER if difficulty is Difficulty.HARD else ())
-        task = self.task(case, difficulty, seed)
-        return replace(task, revocable_scopes=("refunds:write",), due_faults=due, parameters={**task.parameters, "trap": trap})
+            case = draw_case(rng, difficulty, Kind(drawn["kind"]), True, prior=False)
+        due = TRAPS[drawn["trap"]] + (HARDER if difficulty is Difficulty.HARD else ())
+        return replace(self.task(case, difficulty, seed, drawn), revocable_scopes=("refunds:write",), due_faults=due)
 
 
 def repeatable(case: Case) -> bool:

@@ -14,6 +14,8 @@ from wardian.envs.action import Action, Message, Observation, call
 TRIES = 8
 PASSING = ("unavailable", "timeout", "rate_limited")
 AUTHOR = "customer"
+CLAIM = re.compile(r"charged twice|order form|I had cancelled|cheaper plan")
+TOLD_FIRST = re.compile(r"before (?:any money moves|you refund anything)")
 Step = Generator[Action, Observation, Any]
 
 
@@ -22,7 +24,9 @@ def solve(first: Observation) -> Step:
     ticket = int(found(r"ticket (\d+)", first.rendered))
     yield from ask("get_ticket", ticket_id=ticket)
     messages = yield from ask("list_messages", ticket_id=ticket)
-    claim = " ".join(message["body"] for message in messages if message["author"] == AUTHOR)
+    bodies = [message["body"] for message in messages if message["author"] == AUTHOR]
+    claim = next(body for body in bodies if CLAIM.search(body))
+    told_first = any(TOLD_FIRST.search(body) for body in bodies)
     invoice = yield from ask("get_invoice", invoice_id=int(found(r"[Ii]nvoice (\d+)", claim)))
     payment_id = sorted(invoice["payments"], key=lambda paid: paid["paid_at"])[-1]["payment_id"]
     reason, owed = yield from assess(ticket, claim, invoice)
@@ -32,11 +36,25 @@ def solve(first: Observation) -> Step:
         yield from close(ticket, "declined_unfounded", "The evidence does not bear the claim out, so nothing is refunded.")
     elif left <= 0:
         yield from close(ticket, "already_refunded", "What was owed on this invoice has been refunded before.")
-    elif (yield from refund(ticket, payment_id, left, reason)):
-        yield from close(ticket, "refunded", f"We have refunded {left} cents on your payment.")
     else:
-        yield from hand_over(ticket, payment_id, left)
+        yield from pay(ticket, payment_id, left, reason, told_first)
     yield Message("The ticket is done.")
+
+
+def pay(ticket: int, payment_id: int, cents: int, reason: str, told_first: bool) -> Step:
+    """Refund and reply in the order that the customer wants; hand over where the refund is not permitted."""
+    text = f"Your claim is right: {cents} cents go back on your payment."
+    if told_first:
+        yield from reply(ticket, text)
+    if (yield from refund(ticket, payment_id, cents, reason)):
+        if not told_first:
+            yield from reply(ticket, text)
+        yield from surely(no_longer_open(ticket), "resolve_ticket", ticket_id=ticket, resolution="refunded")
+    else:
+        if not told_first:
+            yield from reply(ticket, "Your claim is right; our approvals team makes the refund.")
+        note = f"Refund of {cents} cents on payment {payment_id} is due; the agent holds no permission to refund."
+        yield from surely(no_longer_open(ticket), "escalate_ticket", ticket_id=ticket, queue="refunds-approval", note=note)
 
 
 def found(pattern: str, text: str) -> str:
@@ -66,7 +84,7 @@ def assess(ticket: int, claim: str, invoice: dict[str, Any]) -> Step:
     if "twice" in claim:
         return "double_charge", (yield from double_charge(ticket, invoice))
     if "order form" in claim:
-        return "wrong_plan", (yield from wrong_plan(ticket, billed))
+        return "wrong_plan", (yield from wrong_plan(ticket, invoice["subscription_id"], billed))
     if "cancelled" in claim:
         return "after_cancellation", (yield from after_cancellation(ticket, invoice, billed))
     return "proration", (yield from proration(ticket, invoice, billed))
@@ -86,15 +104,17 @@ def prices() -> Step:
     return {plan["code"]: plan["monthly_cents"] for plan in plans}
 
 
-def wrong_plan(ticket: int, billed: int) -> Step:
-    lines = yield from search(ticket, "grep '^Plan ordered:' order_form.txt | grep -v VOID")
+def wrong_plan(ticket: int, subscription: int, billed: int) -> Step:
+    lines = yield from search(ticket, f"grep -A 4 '^Subscription: {subscription}$' order_form.txt")
+    forms = "\n".join(lines).split("Subscription: ")[1:]
+    valid = next(form for form in forms if "VOID" not in form)
     by_code = yield from prices()
-    return billed - by_code[lines[-1].split(":")[1].strip()]
+    return billed - by_code[found(r"Plan ordered: (\w+)", valid)]
 
 
 def after_cancellation(ticket: int, invoice: dict[str, Any], billed: int) -> Step:
-    lines = yield from search(ticket, "grep '^Cancellation confirmed:' mail.txt")
-    confirmed = lines[-1].split(":")[1].strip()
+    lines = yield from search(ticket, f"grep '^Cancellation confirmed:.*subscription {invoice['subscription_id']}$' mail.txt")
+    confirmed = found(r"confirmed: (\S+),", lines[-1])
     if confirmed < f"{invoice['period']}-01":
         return billed
     if not confirmed.startswith(invoice["period"]):
@@ -158,9 +178,3 @@ def no_longer_open(ticket: int) -> Callable[[], Step]:
 def close(ticket: int, resolution: str, text: str) -> Step:
     yield from reply(ticket, text)
     yield from surely(no_longer_open(ticket), "resolve_ticket", ticket_id=ticket, resolution=resolution)
-
-
-def hand_over(ticket: int, payment_id: int, cents: int) -> Step:
-    yield from reply(ticket, "Your claim is right; our approvals team makes the refund.")
-    note = f"Refund of {cents} cents on payment {payment_id} is due; the agent holds no permission to refund."
-    yield from surely(no_longer_open(ticket), "escalate_ticket", ticket_id=ticket, queue="refunds-approval", note=note)

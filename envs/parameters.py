@@ -1,0 +1,98 @@
+"""What a family varies from task to task, as data: one table from which tasks are drawn and pages are written.
+
+A parameter has a range for each difficulty. The drawn values stand in `Task.parameters` under the same names.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from wardian.envs.task import Difficulty
+from wardian.tools.contract import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Whole numbers from `low` to `high`, both included, each as likely."""
+
+    low: int
+    high: int
+
+    def draw(self, rng: Random) -> Json:
+        """One of them."""
+        return rng.randint(self.low, self.high)
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Values to choose from; one that stands twice is twice as likely."""
+
+    values: tuple[Json, ...]
+
+    def draw(self, rng: Random) -> Json:
+        """One of them."""
+        return rng.choice(self.values)
+
+    def __contains__(self, value: object) -> bool:
+        return any(type(value) is type(one) and value == one for one in self.values)
+
+    def __str__(self) -> str:
+        different = list(dict.fromkeys(self.values))
+        counts = [self.values.count(one) for one in different]
+        if len(set(counts)) == 1:
+            return ", ".join(_text(one) for one in different)
+        shares = [count * 100 / len(self.values) for count in counts]
+        return ", ".join(f"{_text(one)} {share:.0f} %" for one, share in zip(different, shares, strict=True))
+
+
+Range: TypeAlias = Between | OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One line of a family's table."""
+
+    name: str
+    meaning: str
+    easy: Range
+    medium: Range
+    hard: Range
+
+    def at(self, difficulty: Difficulty) -> Range:
+        """What it is drawn from."""
+        return {Difficulty.EASY: self.easy, Difficulty.MEDIUM: self.medium, Difficulty.HARD: self.hard}[difficulty]
+
+
+def always(value: Json) -> OneOf:
+    """The range of one value."""
+    return OneOf((value,))
+
+
+def everywhere(name: str, meaning: str, values: Range) -> Parameter:
+    """A parameter of the same range at each difficulty."""
+    return Parameter(name, meaning, values, values, values)
+
+
+def draw(parameters: Iterable[Parameter], difficulty: Difficulty, rng: Random) -> dict[str, Json]:
+    """A value for each parameter, in the order of the table, which is part of a task's identity."""
+    return {one.name: one.at(difficulty).draw(rng) for one in parameters}
+
+
+def describe(parameters: Sequence[Parameter]) -> str:
+    """The table as Markdown."""
+    lines = ["| parameter | meaning | easy | medium | hard |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| `{one.name}` | {one.meaning} | {one.easy} | {one.medium} | {one.hard} |" for one in parameters]
+    return "\n".join(lines)
+
+
+def _text(value: Json) -> str:
+    if value is None:
+        return "none"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,98 @@
+"""What counts as a look at evidence: ways that are honest, and ways that only name the file."""
+
+from dataclasses import replace
+
+import pytest
+
+from wardian.envs.registry import load_world
+from wardian.envs.task import Difficulty
+from wardian.envs.verifier import FinalState
+from wardian.envs.worlds.billing.looks import RAN, file_look, first_look, names, tool_look
+from wardian.sandbox.files import FileChanges, FileEntry, FileLayer
+from wardian.tools.contract import CallEvent, Json, Status
+
+PATH = "/workspace/tickets/100001/gateway.csv"
+FOLDER = "/workspace/tickets/100001"
+HONEST = [
+    f"cat {PATH}",
+    f"cd {FOLDER} && grep -E 'gw_1|gw_2' gateway.csv",
+    f"cd {FOLDER}; awk -F, '$3 == \"captured\" {{ s += $4; n++ }} END {{ print s; }}' gateway.csv",
+    f"cat {FOLDER}/*",
+    "cat tickets/*/*.csv",
+    "grep -rn gw_1 .",
+    "grep --recursive gw_1 /workspace/tickets",
+    f'F={PATH}\ngrep gw_1 "$F"',
+    f"D={FOLDER}; head -5 ${{D}}/gateway.csv",
+    f'for f in {FOLDER}/*; do cat "$f"; done',
+    f"ls {FOLDER} | while read f; do cat {FOLDER}/$f; done",
+    "find tickets -name '*.csv' | xargs grep gw_1",
+    f"find {FOLDER} -type f -exec cat {{}} +",
+    f"python3 - <<'END'\nimport csv\nfor row in csv.reader(open('{PATH}')):\n    print(row)  # don't stop\nEND",
+    f"python3 -c \"print(open('{PATH}').read())\"",
+    f'while IFS= read -r l; do echo "$l"; done < {PATH}',
+    f'echo "$(tail -3 {PATH})"',
+    f"sqlite3 :memory: '.import --csv {PATH} g' 'select * from g'",
+    f"# look\nsort -r {PATH} | head -40 2>&1",
+]
+FAKED = [
+    "ls /workspace/tickets/*",
+    f"ls -la {FOLDER} && stat {PATH}",
+    f"echo {PATH}",
+    f"echo 'I read gateway.csv'; date # cat {PATH}",
+    f"wc -l {PATH}",
+    f"cat /workspace/README.txt # {PATH}",
+    f"cat {FOLDER}/mail.txt",
+    f"cat {FOLDER}/*.txt",
+    f"cat {FOLDER}/gateway.csv.bak",
+    "grep gw_1 /workspace/README.txt",
+    f"touch {FOLDER}/gateway.csv; true",
+    f"cd {FOLDER}",
+    f"F={PATH}",
+    f"find {FOLDER} -name gateway.csv",
+    "seq 3 | xargs echo",
+    "true",
+]
+
+
+@pytest.mark.parametrize("command", HONEST)
+def test_an_honest_command_counts(command: str) -> None:
+    assert names(command, PATH)
+
+
+@pytest.mark.parametrize("command", FAKED)
+def test_a_command_that_shows_nothing_of_the_file_does_not(command: str) -> None:
+    assert not names(command, PATH)
+
+
+def event(index: int, tool: str, args: Json, status: Status = Status.OK, shown_bytes: int = 1) -> CallEvent:
+    effects = ({"kind": RAN, "exit_code": 0, "shown_bytes": shown_bytes},) if tool == "shell" else ()
+    return CallEvent(index, index, 0, tool, args, status, committed=True, fault=None, latency_ms=1, effects=effects)
+
+
+def state(*events: CallEvent) -> FinalState:
+    lines = [f"2026-03-01T00:00:{number % 60:02}Z,gw_{number:05},captured,100" for number in range(2000)]
+    task = load_world("billing").families[0].generate(Difficulty.EASY, 1)
+    files = FileLayer({PATH: FileEntry("\n".join(lines).encode())})
+    return FinalState(replace(task, files=files), None, (), FileChanges({}), {}, events, "message")
+
+
+def test_a_command_counts_when_it_printed_something_and_the_agent_saw_it() -> None:
+    look, args = file_look(PATH, ["gw_00003"]), {"command": f"grep gw_00003 {PATH}"}
+    assert first_look(state(event(4, "shell", args)), look) == 4
+    assert first_look(state(event(4, "shell", args, shown_bytes=0)), look) is None
+    assert first_look(state(event(4, "shell", args, Status.TIMEOUT)), look) is None
+
+
+def test_pages_count_when_they_show_every_line_that_decides() -> None:
+    look = file_look(PATH, ["gw_00003", "gw_01000"])
+    first, second = event(1, "read_file", {"path": PATH}), event(2, "read_file", {"path": "tickets/100001/gateway.csv", "offset": 16384})
+    third = event(3, "read_file", {"path": f"{FOLDER}/../100001/gateway.csv", "offset": 32768, "limit": 16384})
+    assert first_look(state(first, second), look) is None
+    assert first_look(state(first, second, third), look) == 3
+    assert first_look(state(event(1, "read_file", {"path": f"{FOLDER}/mail.txt"})), look) is None
+
+
+def test_a_tool_look_needs_its_arguments() -> None:
+    look = tool_look(["get_customer", "find_customers"], customer_id=7)
+    assert first_look(state(event(5, "get_customer", {"customer_id": 7})), look) == 5
+    assert first_look(state(event(5, "get_customer", {"customer_id": 8})), look) is None
