@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -16,6 +16,7 @@ from wardian.rollouts.actions import sound
 from wardian.rollouts.errors import PolicyHopeless, PolicyUnavailable
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.policies.base import Player, TaskView
+from wardian.rollouts.policies.sampled import Sampled, as_sampled
 from wardian.rollouts.recording import AttemptRecorder
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Outcome, StepRecord
 
@@ -80,16 +81,21 @@ class Attempt:
         player = self._begin(first)
         seen = first
         while True:
-            try:
-                action = sound(await player.act(seen))
-            except Exception as error:
-                raise PolicyRaised from error
+            sampled = await self._acted(player, seen)
             began = time.perf_counter()
-            step = await self.env.step(action)
-            self.write(self.recorder.step(action, step, (time.perf_counter() - began) * 1000))
+            step = await self.env.step(sampled.action)
+            self.write(self.recorder.step(sampled.action, step, (time.perf_counter() - began) * 1000, sampled))
             if step.done:
                 return step
             seen = step.observation
+
+    async def _acted(self, player: Player, seen: Observation) -> Sampled:
+        try:
+            checkpoint = self.planned.policy.checkpoint
+            sampled = as_sampled(await player.act(seen))
+            return replace(sampled, action=sound(sampled.action), checkpoint=sampled.checkpoint or checkpoint)
+        except Exception as error:
+            raise PolicyRaised from error
 
     def _begin(self, first: Observation) -> Player:
         view = TaskView(self.planned.task_id, self.env.tool_schemas, self.planned.policy_seed)

@@ -18,6 +18,7 @@ from wardian.envs.observation import RENDERER_VERSION
 from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.envs.verifier import Verdict
 from wardian.rollouts.actions import to_part
+from wardian.rollouts.policies.sampled import Sampled
 from wardian.rollouts.records import (
     SCHEMA_VERSION,
     EpisodeEnd,
@@ -31,6 +32,7 @@ from wardian.rollouts.records import (
     ReceiptPart,
     ResultPart,
     RowPart,
+    SamplePart,
     StepRecord,
     TokenizerPart,
     VerdictPart,
@@ -95,6 +97,8 @@ class AttemptRecorder:
     cell: str | None = None
     steps: int = 0
     tokens: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
     inexact: int = 0
     rewards: dict[str, float] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -125,9 +129,10 @@ class AttemptRecorder:
             reset_ms=info.total_ms,
         )
 
-    def step(self, action: Action, step: Step, wall_ms: float) -> StepRecord:
-        """The line of one step; `action` is the one that was taken."""
+    def step(self, action: Action, step: Step, wall_ms: float, sampled: Sampled | None = None) -> StepRecord:
+        """The line of one step; `action` is the one that was taken, `sampled` what it came with."""
         info = step.info
+        self._take(sampled)
         results = result_parts(action, step)
         self._count(step, results)
         named = self._named("step", mask=0 if step.failed is not None else 1)
@@ -147,6 +152,7 @@ class AttemptRecorder:
             tool_results=results,
             receipt=self.cell,
             failed=step.failed,
+            sample=sample_part(sampled),
             wall_ms=wall_ms,
             **state_parts(info),
         )
@@ -179,8 +185,16 @@ class AttemptRecorder:
             problems=dict(self.problems),
             inexact=self.inexact,
             tokens=self.tokens,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
             wall_ms=wall_ms,
         )
+
+    def _take(self, sampled: Sampled | None) -> None:
+        if sampled is not None:
+            self.checkpoint = sampled.checkpoint or self.checkpoint
+            self.prompt_tokens += sampled.prompt_tokens or 0
+            self.completion_tokens += sampled.completion_tokens or 0
 
     def _count(self, step: Step, results: list[ResultPart]) -> None:
         self.steps = step.info.step
@@ -233,6 +247,20 @@ def result_parts(action: Action, step: Step) -> list[ResultPart]:
 def tokenizer_part(tokenizer: Tokenizer) -> TokenizerPart:
     """What counted the tokens."""
     return TokenizerPart(name=tokenizer.name, version=tokenizer.version, source=tokenizer.source, estimates=tokenizer.estimates)
+
+
+def sample_part(sampled: Sampled | None) -> SamplePart | None:
+    """What an action came with; `None` when that is nothing."""
+    if sampled is None:
+        return None
+    lists = {name: getattr(sampled, name) for name in ("prompt_token_ids", "token_ids", "logprobs", "loss_mask")}
+    part = SamplePart(
+        text=sampled.text,
+        prompt_tokens=sampled.prompt_tokens,
+        completion_tokens=sampled.completion_tokens,
+        **{name: None if values is None else list(values) for name, values in lists.items()},
+    )
+    return part if part.model_dump() else None
 
 
 def receipt_part(info: ResetInfo) -> ReceiptPart | None:

@@ -6,12 +6,23 @@ episode. Each stands alone: it names its episode, attempt, task, policy and vers
 Reward and outcome are the final attempt's: an attempt that failed through us ends with `mask` 0 and is followed by another one.
 """
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+    model_validator,
+)
 
-SchemaVersion: TypeAlias = Literal[2]
-SCHEMA_VERSION: SchemaVersion = 2
+from wardian.rollouts.policies.sampled import check_tokens
+
+SchemaVersion: TypeAlias = Literal[3]
+SCHEMA_VERSION: SchemaVersion = 3
 
 Json: TypeAlias = Any
 Mask: TypeAlias = Literal[0, 1]
@@ -95,6 +106,27 @@ class EventPart(Record):
     extra_ms: int
     stale_step: int | None
     attachments: dict[str, Json]
+
+
+class SamplePart(Record):
+    """What the policy's model gave along with its action; see `wardian.rollouts.policies.sampled.Sampled`."""
+
+    text: str | None = None
+    prompt_token_ids: list[Annotated[int, Field(ge=0)]] | None = None
+    token_ids: list[Annotated[int, Field(ge=0)]] | None = None
+    logprobs: list[Annotated[float, Field(allow_inf_nan=False)]] | None = None
+    loss_mask: list[Mask] | None = None
+    prompt_tokens: int | None = Field(default=None, ge=0)
+    completion_tokens: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        check_tokens(self.token_ids, self.logprobs, self.loss_mask)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Json]:
+        return {name: value for name, value in handler(self).items() if value is not None}
 
 
 class RowPart(Record):
@@ -184,6 +216,8 @@ class RunRecord(Record):
     python: str
     parameters: dict[str, Json]
     """Of the command."""
+    tool_schemas: list[dict[str, Json]]
+    """Of all tools of the world, in the OpenAI function format; which of them an episode has, its start says."""
     versions: Versions
 
 
@@ -220,6 +254,7 @@ class StepRecord(Record):
     task_id: str
     env_version: str
     policy_checkpoint: str
+    """The weights that made this action; they may change within an episode."""
     step: int = Field(ge=1)
     observation: ObservationPart
     action: ActionPart
@@ -258,6 +293,8 @@ class StepRecord(Record):
     verdict: VerdictPart | None
     inexact: list[str]
     recomputed: bool
+    sample: SamplePart | None
+    """`None` when the policy gave its action alone."""
     wall_ms: float
     """Real time of the step, for people: never compared."""
 
@@ -291,6 +328,9 @@ class EpisodeEnd(Shared):
     """Steps that are marked inexact."""
     tokens: int
     """As the budget counts them: tool schemas and all observations, the first included."""
+    prompt_tokens: int
+    """Of all actions, as the policy's server counts them; 0 when it does not."""
+    completion_tokens: int
     wall_ms: float
 
 

@@ -50,6 +50,8 @@ class Tally:
     problems: Counter[str] = field(default_factory=Counter)
     steps: int = 0
     tokens: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
     retried: int = 0
     inexact: int = 0
     reward: float = 0.0
@@ -77,6 +79,8 @@ class Tally:
         self.causes[end.end_cause] += 1
         self.steps += end.steps
         self.tokens += end.tokens
+        self.prompt_tokens += end.prompt_tokens
+        self.completion_tokens += end.completion_tokens
         self.inexact += end.inexact
         self.reward += end.reward or 0.0
         if not end.mask:
@@ -104,6 +108,8 @@ def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall
         "verifier_failures": tally.attempts_failed[EndCause.VERIFIER],
         "steps": tally.steps,
         "tokens": tally.tokens,
+        "prompt_tokens": tally.prompt_tokens,
+        "completion_tokens": tally.completion_tokens,
         "inexact_steps": tally.inexact,
         "tool_outcomes": _sorted(tally.outcomes),
         "faults_injected": _sorted(tally.faults),

@@ -26,10 +26,11 @@ class Completion:
     """As the endpoint names it, which may say more than it was asked by; or empty."""
     prompt_tokens: int | None
     completion_tokens: int | None
+    prompt_token_ids: tuple[int, ...] | None
     token_ids: tuple[int, ...] | None
-    """Of the answer, where the server gives them (vLLM from 0.10.2, when asked by `return_token_ids`)."""
+    """Of the answer. Both where the server gives them (vLLM from 0.10.2, when asked by `return_token_ids`)."""
     logprobs: tuple[float, ...] | None
-    """One for each token of the answer, where it was asked for."""
+    """One for each token of the answer, where they were asked for; `None` when there are not as many as ids."""
 
 
 def read_body(body: Json) -> Completion:
@@ -43,6 +44,7 @@ def read_body(body: Json) -> Completion:
     if not message:
         raise EndpointFailed(f"the answer is no chat completion: {_shown(body)}")
     usage = _object(_object(body).get("usage"))
+    ids, logprobs = _ids(choice.get("token_ids")), _logprobs(choice.get("logprobs"))
     return Completion(
         text=_text(message.get("content")),
         calls=tuple(message["tool_calls"]) if isinstance(message.get("tool_calls"), list) else (),
@@ -51,8 +53,9 @@ def read_body(body: Json) -> Completion:
         model=_text(_object(body).get("model")),
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
-        token_ids=_ids(choice.get("token_ids")),
-        logprobs=_logprobs(choice.get("logprobs")),
+        prompt_token_ids=_ids(_object(body).get("prompt_token_ids")),
+        token_ids=ids,
+        logprobs=None if ids is not None and logprobs is not None and len(ids) != len(logprobs) else logprobs,
     )
 
 
@@ -79,7 +82,7 @@ class Pieces:
         found = _object(piece)
         if found.get("error"):
             raise EndpointFailed(f"the stream broke off: {_shown(found['error'])}")
-        self.body |= {name: found[name] for name in ("model", "usage") if found.get(name)}
+        self.body |= {name: found[name] for name in ("model", "usage", "prompt_token_ids") if found.get(name)}
         choice = _first(found.get("choices"))
         if choice.get("finish_reason"):
             self.choice["finish_reason"] = choice["finish_reason"]

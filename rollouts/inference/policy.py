@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from wardian.envs.action import Action, Observation
+from wardian.envs.action import Observation
 from wardian.rollouts.chat import Chat
 from wardian.rollouts.errors import PolicyHopeless, PolicyRefused, PolicyUnavailable
+from wardian.rollouts.inference.completion import Completion
 from wardian.rollouts.inference.endpoint import Endpoint
 from wardian.rollouts.inference.errors import EndpointError, EndpointRefused
 from wardian.rollouts.inference.options import EndpointOptions
 from wardian.rollouts.inference.prompt import tools_section
-from wardian.rollouts.inference.reading import Answer, read
+from wardian.rollouts.inference.reading import read
 from wardian.rollouts.policies.base import TaskView
+from wardian.rollouts.policies.sampled import Sampled, held_text
 from wardian.sandbox.streams import Stream, stream
 from wardian.tools.contract import Json
 
@@ -82,7 +84,7 @@ class EndpointPlayer:
         """Those of the endpoint."""
         return self.policy.endpoint.options
 
-    async def act(self, observation: Observation) -> Action:
+    async def act(self, observation: Observation) -> Sampled:
         """Ask the model.
 
         Raises:
@@ -94,12 +96,22 @@ class EndpointPlayer:
             self.chat = self._begin(observation)
         else:
             self.chat.answer(observation.rendered)
-        answer = await self._ask(self.chat)
+        completion = await self._ask(self.chat)
+        answer = read(completion, self.options.text_format)
         if self.options.text_format is None:
             self.chat.act(answer.action, answer.said, answer.ids)
         else:
             self.chat.write(answer.said)
-        return answer.action
+        return Sampled(
+            answer.action,
+            checkpoint=completion.model or None,
+            text=None if answer.said in ("", held_text(answer.action)) else answer.said,
+            prompt_token_ids=completion.prompt_token_ids,
+            token_ids=completion.token_ids,
+            logprobs=completion.logprobs,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+        )
 
     def _begin(self, first: Observation) -> Chat:
         chat = Chat.begin(first.rendered)
@@ -112,12 +124,11 @@ class EndpointPlayer:
                 chat.messages.insert(0, {"role": "system", "content": section})
         return chat
 
-    async def _ask(self, chat: Chat) -> Answer:
+    async def _ask(self, chat: Chat) -> Completion:
         try:
-            completion = await self.policy.endpoint.complete(self._body(chat), self.rng)
+            return await self.policy.endpoint.complete(self._body(chat), self.rng)
         except EndpointError as error:
             raise self.policy.cannot(error) from error
-        return read(completion, self.options.text_format)
 
     def _body(self, chat: Chat) -> dict[str, Json]:
         options = self.options

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from wardian.envs.action import Action, Message, Observation
+from wardian.envs.action import Message, Observation
 from wardian.envs.family import Solution
 from wardian.envs.task import TaskId
+from wardian.rollouts.policies.sampled import Acted
 from wardian.tools.contract import Json
 
 
@@ -28,8 +29,8 @@ class TaskView:
 class Player(Protocol):
     """One episode of a policy."""
 
-    async def act(self, observation: Observation) -> Action:
-        """The next action. `observation` is the first one, then what the last action gave."""
+    async def act(self, observation: Observation) -> Acted:
+        """The next action, or a `Sampled` with one. `observation` is the first one, then what the last action gave."""
         ...
 
 
@@ -41,7 +42,7 @@ class Policy(Protocol):
 
     @property
     def checkpoint(self) -> str:
-        """Which weights or script it is."""
+        """Which weights or script it is. It may change while episodes run; each step records what it was when its action was asked for."""
         ...
 
     def begin(self, first: Observation, view: TaskView) -> Player:
@@ -71,7 +72,7 @@ class _ScriptPlayer:
     begun: bool = False
     ended: bool = False
 
-    async def act(self, observation: Observation) -> Action:
+    async def act(self, observation: Observation) -> Acted:
         if not self.ended:
             try:
                 if self.begun:

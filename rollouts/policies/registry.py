@@ -2,7 +2,7 @@
 
 `expert` plays the family's reference solution, `idle` ends at once, `careless` plays the mistakes that the world's author expects, and
 `vandal` dirties whatever it can reach; `openai` is a model behind an endpoint. One of your own is named `package.module:function`;
-the function gets the world and gives a `Policy`.
+the function gets the world and gives a `Policy` or a `BatchPolicy`.
 """
 
 import importlib
@@ -16,6 +16,7 @@ from wardian.envs.action import Message, Observation
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.family import Solution
 from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.inference.batching import Batched, BatchPolicy
 from wardian.rollouts.inference.options import EndpointOptions
 from wardian.rollouts.inference.policy import NAME as OPENAI
 from wardian.rollouts.inference.policy import EndpointPolicy
@@ -84,7 +85,7 @@ def _custom(name: str, world: WorldDefinition) -> Policy:
     if not function:
         raise UsageProblem(f"policy: no {name!r}; there are {', '.join(NAMES)}; one of your own is named package.module:function")
     try:
-        make = cast("Callable[[WorldDefinition], Policy]", getattr(importlib.import_module(module), function))
+        make = cast("Callable[[WorldDefinition], Policy | BatchPolicy]", getattr(importlib.import_module(module), function))
     except (ImportError, AttributeError, SyntaxError) as error:
         raise UsageProblem(f"policy: {name!r} cannot be loaded: {error}") from error
     form = f"policy: {name!r} must be a function of one argument, the world, that gives a Policy"
@@ -95,4 +96,6 @@ def _custom(name: str, world: WorldDefinition) -> Policy:
     made = make(world)
     if not isinstance(getattr(made, "name", None), str):
         raise UsageProblem(f"{form}; it gave {type(made).__name__}")
+    if isinstance(made, BatchPolicy):
+        return Batched.of(made)
     return made

@@ -76,6 +76,7 @@ def step(episode: str = "r-00000", **changes: Any) -> StepRecord:
         "verdict": None,
         "inexact": [],
         "recomputed": False,
+        "sample": None,
         "wall_ms": 0.5,
     }
     return StepRecord(**fields | changes)
@@ -83,7 +84,15 @@ def step(episode: str = "r-00000", **changes: Any) -> StepRecord:
 
 def header() -> RunRecord:
     return RunRecord(
-        record="run", schema_version=SCHEMA_VERSION, run="r", world="toy", started_at="", python="3.11", parameters={}, versions=VERSIONS
+        record="run",
+        schema_version=SCHEMA_VERSION,
+        run="r",
+        world="toy",
+        started_at="",
+        python="3.11",
+        parameters={},
+        tool_schemas=[],
+        versions=VERSIONS,
     )
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from wardian.cli.console import errors_end_the_command, stderr
 from wardian.rollouts.actions import action_text
 from wardian.rollouts.errors import LogBroken, UsageProblem
-from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, StepRecord, json_schema
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, SamplePart, StepRecord, json_schema
 from wardian.rollouts.trajectory import Place, TrajectoryLog, check, validate
 
 SCHEMAS = {"trajectory": json_schema}
@@ -64,8 +64,10 @@ def show(
         else:
             for attempt in log.attempts(log.find(episode)):
                 _print_start(console, attempt.start)
+                checkpoint = attempt.start.policy_checkpoint if attempt.start else ""
                 for step in attempt.steps:
-                    _print_step(console, step)
+                    _print_step(console, step, checkpoint)
+                    checkpoint = step.policy_checkpoint
                 _print_end(console, attempt.end)
         for warning in log.warnings:
             stderr().print(f"warning: {warning}", style="yellow", markup=False)
@@ -113,7 +115,8 @@ def _print_start(console: Console, start: EpisodeStart | None) -> None:
     console.print(start.observation.rendered, markup=False, style="dim")
 
 
-def _print_step(console: Console, step: StepRecord) -> None:
+def _print_step(console: Console, step: StepRecord, checkpoint: str) -> None:
+    """Print a step; `checkpoint` is that of the step before, and what is printed when it is another one now."""
     console.rule(f"step {step.step}", align="left", style="dim")
     console.print(action_text(step.action, SHOWN_CHARS), markup=False, style="bold")
     console.print(_cut(step.observation.rendered), markup=False)
@@ -123,11 +126,22 @@ def _print_step(console: Console, step: StepRecord) -> None:
         "files": ", ".join(step.files),
         "inexact": "; ".join(step.inexact),
         "reward": {name: value for name, value in step.reward_components.items() if value},
+        "checkpoint": step.policy_checkpoint if step.policy_checkpoint != checkpoint else "",
+        "sample": _sample_text(step.sample) if step.sample else "",
         "failed": step.failed,
     }
     for name, value in facts.items():
         if value:
             console.print(f"  {name}: {value}", markup=False, style="dim")
+
+
+def _sample_text(sample: SamplePart) -> str:
+    """What the model gave along with its action, in one line."""
+    count = next((len(values) for values in (sample.token_ids, sample.logprobs) if values is not None), sample.completion_tokens)
+    trained = f"{sum(sample.loss_mask)} of them train" if sample.loss_mask is not None else ""
+    mean = f"mean log-probability {sum(sample.logprobs) / len(sample.logprobs):.3f}" if sample.logprobs else ""
+    prompt = f"prompt of {sample.prompt_tokens}" if sample.prompt_tokens is not None else ""
+    return ", ".join(part for part in (f"{count} tokens" if count is not None else "", trained, mean, prompt) if part)
 
 
 def _print_end(console: Console, end: EpisodeEnd | None) -> None:

@@ -30,6 +30,7 @@ from wardian.rollouts.summary import summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
 from wardian.sandbox.cell import Tier
 from wardian.tools.faults import FaultProfile
+from wardian.tools.schemas import openai_schema
 
 SUMMARY = "summary.json"
 
@@ -175,6 +176,7 @@ class Order:
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
             python=platform.python_version(),
             parameters=dict(self.parameters),
+            tool_schemas=[openai_schema(tool) for tool in self.world.tools],
             versions=setting.versions,
         )
 
