@@ -470,10 +470,33 @@ def execute(argv: list[str], environment: dict[str, str]) -> None:
     raise OSError(errno.EACCES if denied else errno.ENOENT, f"{program}: {'permission denied' if denied else 'no such program'}")
 
 
-def start_command(settings: Settings, request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int]) -> int:
-    """Fork the command. A failure to execute comes back over the `error` pipe as an errno and a step."""
-    pid = os.fork()
+def candidates(program: str, environment: dict[str, str]) -> list[str]:
+    """Where a program may stand, by the environment's PATH."""
+    if "/" in program:
+        return [program]
+    return [f"{directory or '.'}/{program}" for directory in environment.get("PATH", "").split(":")]
+
+
+def start_command(settings: Settings, request: dict[str, Any], stdin: int, script: int, pipes: dict[str, int], score: int) -> int:
+    """Fork the command. A failure to execute comes back over the `error` pipe as an errno and a step.
+
+    The child does as little as can be: each page that it touches is copied, and that is most of what a short command costs. So whatever
+    can be is done before; `score` is the runner's own `oom_score_adj`, which the child takes over. The kernel's clone is called
+    itself, since nothing that Python repairs after a fork is used before the program takes the child's place.
+    """
+    uid, error = settings.uid, pipes["error"]
+    environment = {**settings.environment, **request["environment"]}
+    argv = ["/bin/bash", "/dev/fd/3"] if script >= 0 else request["argv"]
+    programs, workdir = candidates(argv[0], environment), request["workdir"]
+    kept = [error, script] if script >= 0 else [error]
+    os.pwrite(score, b"1000", 0)
+    try:
+        pid = clone(0)
+    except OSError:
+        os.pwrite(score, b"0", 0)
+        raise
     if pid:
+        os.pwrite(score, b"0", 0)
         return pid
     step = "start"
     try:
@@ -481,20 +504,22 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         os.dup2(stdin, 0)
         os.dup2(pipes["out"], 1)
         os.dup2(pipes["err"], 2)
-        become_agent(settings, [pipes["error"], *([script] if script >= 0 else [])])
+        close_all_but(kept)
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
         step = "workdir"
-        os.chdir(request["workdir"])
+        os.chdir(workdir)
         step = "execute"
-        environment = dict(settings.environment)
-        environment.update(request["environment"])
-        argv = request["argv"]
         if script >= 0:
             os.dup2(script, 3)
-            argv = ["/bin/bash", "/dev/fd/3"]
+        for program in programs:
+            if os.access(program, os.X_OK):
+                with contextlib.suppress(OSError):  # as for a directory of that name; `execute` tries all and says why
+                    os.execve(program, argv, environment)
         execute(argv, environment)
-    except BaseException as error:  # noqa: BLE001 - the child must never return into the runner's code
-        number = error.errno if isinstance(error, OSError) and error.errno else 0
-        os.write(pipes["error"], f"{number} {step} {error}".encode("utf-8", "replace")[:2000])
+    except BaseException as problem:  # noqa: BLE001 - the child must never return into the runner's code
+        number = problem.errno if isinstance(problem, OSError) and problem.errno else 0
+        os.write(error, f"{number} {step} {problem}".encode("utf-8", "replace")[:2000])
     finally:
         os._exit(127)
 
@@ -508,12 +533,14 @@ class Runner:
 
     def __init__(self, init: Init, control: socket.socket) -> None:
         self.settings, self.memory, self.channel, self.control = init.settings, init.memory, init.channel, control
+        self.score = os.open("self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self.settings.proc)
 
     def serve(self) -> None:
         """Run commands until init goes away."""
         check(libc.prctl(PR_SET_SUBREAPER, 1, 0, 0, 0), "subreaper")
         keep_capabilities(CAP_KILL, CAP_SETGID, CAP_SETUID)
         limit(self.settings)
+        os.setgroups([])
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -524,7 +551,7 @@ class Runner:
             if kind == CANCEL:  # came after the end of what it was for
                 continue
             try:
-                result, data = run_command(json.loads(body), descriptors, self.settings, self.memory, (self.control, request_id))
+                result, data = run_command(json.loads(body), descriptors, self, request_id)
             except Exception as error:  # noqa: BLE001 - a runner must always answer
                 end_descendants(self.settings, time.monotonic() + 5)
                 result, data = {"failed": f"{type(error).__name__}: {error}"}, b""
@@ -535,11 +562,9 @@ class Runner:
             answer(self.channel, request_id, result, data)
 
 
-def run_command(
-    request: dict[str, Any], descriptors: list[int], settings: Settings, memory: MemoryCounter, cancels: tuple[socket.socket, int]
-) -> tuple[dict[str, Any], bytes]:
+def run_command(request: dict[str, Any], descriptors: list[int], runner: Runner, request_id: int) -> tuple[dict[str, Any], bytes]:
     """The whole life of one command: its result, and its output bytes."""
-    kills_before = memory.kills()
+    kills_before = runner.memory.kills()
     stdin = descriptors[0] if request["stdin"] else os.open("/dev/null", os.O_RDONLY)
     out_read, out_write = os.pipe2(os.O_CLOEXEC)
     err_read, err_write = os.pipe2(os.O_CLOEXEC)
@@ -549,12 +574,12 @@ def run_command(
     streams = [Capture(out_read, request["cap"]), Capture(err_read, request["cap"])]
     pipes = {"out": out_write, "err": err_write, "error": error_write}
     try:
-        result = live(request, stdin, descriptors[-1] if request["script"] else -1, pipes, streams, error_read, settings, cancels)
+        result = live(request, stdin, descriptors[-1] if request["script"] else -1, pipes, streams, error_read, runner, request_id)
     finally:
         for descriptor in (out_read, err_read, error_read, *(() if request["stdin"] else (stdin,))):
             os.close(descriptor)
     code = result["exit_code"]
-    if memory.kills() > kills_before and (result["signal"] == signal.SIGKILL or code not in (0, None)):
+    if runner.memory.kills() > kills_before and (result["signal"] == signal.SIGKILL or code not in (0, None)):
         result["outcome"] = "out_of_memory"
     result["streams"] = [[len(stream.head), len(stream.tail), stream.total] for stream in streams]
     return result, b"".join(bytes(stream.head) + bytes(stream.tail) for stream in streams)
@@ -575,22 +600,23 @@ def live(
     pipes: dict[str, int],
     streams: list[Capture],
     error_read: int,
-    settings: Settings,
-    cancels: tuple[socket.socket, int],
+    runner: Runner,
+    request_id: int,
 ) -> dict[str, Any]:
     """Start a command, wait for its end or its limit, and end all that was born of it."""
+    settings = runner.settings
     started = time.monotonic()
     error, status, timed_out, confirmed, left_behind = b"", None, True, True, 0
     try:
         try:
-            child = start_command(settings, request, stdin, script, pipes)
+            child = start_command(settings, request, stdin, script, pipes, runner.score)
         finally:
             for descriptor in pipes.values():
                 os.close(descriptor)
         error = os.read(error_read, 4096)
         if not error and (faults := agent_faults(settings, child)):
             raise RuntimeError(f"a command's process has more than an agent may: {faults}")
-        status, timed_out = wait_for(child, streams, started + request["timeout_s"], cancels)
+        status, timed_out = wait_for(child, streams, started + request["timeout_s"], (runner.control, request_id))
     except Cancelled:
         pass
     elapsed_ms = (time.monotonic() - started) * 1e3
