@@ -86,6 +86,8 @@ class Source(StrEnum):
     """The agent's own SQL on the primary, through `ToolContext.database`; no transaction, and never a write."""
     CELL = "cell"
     """Commands and files of the chamber, no database."""
+    CLOCK = "clock"
+    """World time only: a tool by which the agent lets it pass. No fault ever hits it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,18 @@ class Latency:
             raise ToolMisdeclared(f"latency: needs 0 <= low_ms <= high_ms, got {self.low_ms} and {self.high_ms}")
 
 
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """How many calls a tool takes within any span of so many seconds of world time."""
+
+    calls: int
+    per_s: int
+
+    def __post_init__(self) -> None:
+        if self.calls < 1 or self.per_s < 1:
+            raise ToolMisdeclared(f"rate_limit: calls and per_s must be at least 1, got {self.calls} and {self.per_s}")
+
+
 @dataclass(slots=True)
 class ToolContext:
     """What a handler may use, for one call."""
@@ -108,7 +122,7 @@ class ToolContext:
     agent_id: str
     """The identity that the agent acts under."""
     session: Session | None
-    """The call's transaction; `None` for tools of source `cell` or `query`. Read only when the tool does not mutate."""
+    """The call's transaction; `None` for tools of source `cell`, `query` or `clock`. Read only when the tool does not mutate."""
     effects: list[dict[str, Json]] = field(default_factory=list)
     """Facts for the trusted event log, appended by `note`; kept only if the call commits."""
     inexact: str = ""
@@ -187,13 +201,15 @@ class Tool(Generic[A]):
     """What an empty answer of this tool looks like. `None`: the fault `empty` cannot hit it."""
     idempotency_key: str = ""
     """Name of the argument that carries a key. A second call with that key gets the first one's answer and does nothing."""
+    rate_limit: RateLimit | None = None
+    """Calls beyond it are answered `rate_limited`, under every fault profile. `None`: there is no limit."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ToolMisdeclared(f"name: {self.name!r} must match {_NAME.pattern}")
         if not self.description.strip():
             raise ToolMisdeclared(f"{self.name}: description: the model reads nothing else; write one")
-        if self.mutates and self.source in (Source.REPLICA, Source.QUERY):
+        if self.mutates and self.source in (Source.REPLICA, Source.QUERY, Source.CLOCK):
             raise ToolMisdeclared(f"{self.name}: source: a tool that mutates works on 'primary' or 'cell', not {self.source.value!r}")
         if self.empty_page is not None and (self.mutates or self.source is not Source.REPLICA):
             raise ToolMisdeclared(f"{self.name}: empty_page: only reads of source 'replica' can come back empty")

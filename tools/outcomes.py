@@ -55,9 +55,13 @@ def unavailable(tool: Tool[Any]) -> Outcome:
     return Outcome(Status.UNAVAILABLE, message=f"{tool.name} is unavailable right now; nothing was done. Try again.")
 
 
-def rate_limited(tool: Tool[Any]) -> Outcome:
-    """Too many calls, for a moment."""
-    return Outcome(Status.RATE_LIMITED, message=f"{tool.name} takes no more calls right now; nothing was done. Try again.")
+def rate_limited(tool: Tool[Any], retry_after_ms: int) -> Outcome:
+    """Too many calls, for so long; 0 is for a moment only."""
+    if retry_after_ms <= 0:
+        return Outcome(Status.RATE_LIMITED, message=f"{tool.name} takes no more calls right now; nothing was done. Try again.")
+    after = f"Try again after {-(-retry_after_ms // 1000)} s; calls before are refused as well."
+    message = f"{tool.name} takes no more calls right now; nothing was done. {after}"
+    return Outcome(Status.RATE_LIMITED, {"retry_after_ms": retry_after_ms}, message)
 
 
 def refused(refusal: Refusal) -> Outcome:

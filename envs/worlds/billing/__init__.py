@@ -9,6 +9,7 @@ from wardian.envs.worlds.billing.tools.running import SHELL
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.world import World
 from wardian.tools.packs.files import file_tools
+from wardian.tools.packs.waiting import WAIT
 
 
 def definition() -> WorldDefinition:
@@ -19,7 +20,7 @@ def definition() -> WorldDefinition:
         title="Support desk of a subscription company",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("billing", schema.Base.metadata, seed.seed_rows, builder_modules=(seed.__name__, schema.__name__)),
-        tools=(*TOOLS, SHELL, *file_tools()),
+        tools=(*TOOLS, SHELL, *file_tools(), WAIT),
         families=FAMILIES,
         files=file_layer(__name__),
         scopes_of=scopes_of,

@@ -4,6 +4,7 @@ from wardian.envs.definition import WorldDefinition
 from wardian.envs.resources import file_layer, read_text
 from wardian.sandbox.database.base import TemplateSource
 from wardian.tools.packs.files import file_tools
+from wardian.tools.packs.waiting import WAIT
 
 from . import seed
 from .families.requests import LendingDesk
@@ -19,7 +20,7 @@ def definition() -> WorldDefinition:
         title="A library that lends things",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("toy", Base.metadata, seed.seed_rows, builder_modules=(seed.__name__,)),
-        tools=(*TOOLS, *file_tools(with_shell=False)),
+        tools=(*TOOLS, *file_tools(with_shell=False), WAIT),
         families=(LendingDesk(),),
         files=file_layer(__name__),
         scopes_of=lambda world, agent_id: frozenset({"desk", "workshop"}),

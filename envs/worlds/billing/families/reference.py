@@ -63,19 +63,27 @@ def found(pattern: str, text: str) -> str:
     return match.group(1)
 
 
+def answer(tool: str, **args: Any) -> Step:
+    """One call; where the answer says when to come again, that time is waited for."""
+    got = (yield call(tool, **args)).results[0]
+    if retry_after_ms := (got.get("details") or {}).get("retry_after_ms"):
+        yield call("wait", seconds=-(-retry_after_ms // 1000))
+    return got
+
+
 def ask(tool: str, **args: Any) -> Step:
     """Call a tool that may be called again until it answers; gives the result, or `None` for a refusal."""
     for _ in range(TRIES):
-        answer = (yield call(tool, **args)).results[0]
-        if answer["status"] not in PASSING:
+        got = yield from answer(tool, **args)
+        if got["status"] not in PASSING:
             break
-    return answer.get("result")
+    return got.get("result")
 
 
 def search(ticket: int, command: str) -> Step:
     """Run a search in the ticket's evidence; gives the lines."""
-    answer = yield from ask("shell", command=f"cd /workspace/tickets/{ticket} && {command}")
-    return answer["stdout"].splitlines()
+    done = yield from ask("shell", command=f"cd /workspace/tickets/{ticket} && {command}")
+    return done["stdout"].splitlines()
 
 
 def assess(ticket: int, claim: str, invoice: dict[str, Any]) -> Step:
@@ -141,8 +149,8 @@ def by_days(date: str, before: int, old_cents: int, new_cents: int) -> int:
 def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
     """Make the refund once; False when it is not permitted."""
     for _ in range(TRIES):
-        act = call("issue_refund", payment_id=payment_id, ticket_id=ticket, amount_cents=cents, reason=reason)
-        status = (yield act).results[0]["status"]
+        act = answer("issue_refund", payment_id=payment_id, ticket_id=ticket, amount_cents=cents, reason=reason)
+        status = (yield from act)["status"]
         if status == "ok":
             return True
         if (yield from ask("get_ticket", ticket_id=ticket))["refunds"]:
@@ -155,7 +163,7 @@ def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
 def surely(done: Callable[[], Step], tool: str, **args: Any) -> Step:
     """Act until it is so, looking before each further try."""
     for _ in range(TRIES):
-        status = (yield call(tool, **args)).results[0]["status"]
+        status = (yield from answer(tool, **args))["status"]
         if status == "ok" or (yield from done()):
             return
 

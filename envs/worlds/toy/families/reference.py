@@ -31,20 +31,28 @@ def solve(requests: str, report: str) -> Step:
     yield Message("All requests are done; the report is written.")
 
 
+def answer(tool: str, **args: Any) -> Step:
+    """One call; where the answer says when to come again, that time is waited for."""
+    found = (yield call(tool, **args)).results[0]
+    if retry_after_ms := (found.get("details") or {}).get("retry_after_ms"):
+        yield call("wait", seconds=-(-retry_after_ms // 1000))
+    return found
+
+
 def ask(tool: str, **args: Any) -> Step:
     """Call a tool that may be called again, until it answers; gives the result."""
     for _ in range(TRIES):
-        answer = (yield call(tool, **args)).results[0]
-        if answer["status"] not in PASSING:
+        found = yield from answer(tool, **args)
+        if found["status"] not in PASSING:
             break
-    return answer.get("result")
+    return found.get("result")
 
 
 def _write(done: Callable[[], Step], tool: str, **args: Any) -> Step:
     """Call a tool that changes something until `done` says that it is so, looking before each further try."""
     for _ in range(TRIES):
-        answer = (yield call(tool, **args)).results[0]
-        if answer["status"] == "ok" or (yield from done()):
+        found = yield from answer(tool, **args)
+        if found["status"] == "ok" or (yield from done()):
             return
 
 

@@ -1,0 +1,26 @@
+"""The faults by name, with what each does."""
+
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """In the order in which a draw meets them; new ones come last, so that the places of the others stay."""
+
+    UNAVAILABLE = "unavailable"
+    """Nothing ran; the agent sees `unavailable`."""
+    RATE_LIMITED = "rate_limited"
+    """Nothing ran; the agent sees `rate_limited`, and again until the world time that it was told."""
+    TIMEOUT_BEFORE = "timeout_before"
+    """Nothing ran; the agent sees `timeout`."""
+    TIMEOUT_AFTER = "timeout_after"
+    """The effect is committed; the agent sees `timeout`."""
+    STALE = "stale"
+    """A read from an older copy of the database."""
+    EMPTY = "empty"
+    """A read that comes back as the tool's empty page."""
+    SLOW = "slow"
+    """Latency times `slow_multiplier`; over the caller's timeout the agent sees `timeout`, and the effect stays."""
+    REVOKED = "revoked"
+    """A scope that the tool needs is taken away, right before this call."""
+    MISSING = "missing"
+    """As `revoked`, but found at the first call of a tool that needs the scope: it was never there."""

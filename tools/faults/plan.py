@@ -1,0 +1,59 @@
+"""What may happen in one episode: a profile, and what the task and its tools say about it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from wardian.tools.contract import Source, Tool
+from wardian.tools.faults.kinds import Fault
+from wardian.tools.faults.profile import NONE, FaultProfile
+
+
+@dataclass(frozen=True, slots=True)
+class DueFault:
+    """A fault that a task demands: certain where any profile but one without faults is in force."""
+
+    tool: str
+    call: int
+    """Which call of that tool in the episode is hit, from 0."""
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """What may happen in one episode."""
+
+    profile: FaultProfile = NONE
+    revocable_scopes: tuple[str, ...] = ()
+    """Scopes that the task's family says may go away, since escalating then solves the task."""
+    spared: tuple[str, ...] = ()
+    """Tools that no fault may hit, such as the one to escalate with."""
+    due: tuple[DueFault, ...] = ()
+    """Faults of the task's own, instead of what the stream would have drawn for those calls."""
+    can_wait: bool = False
+    """The agent has a tool that lets world time pass; set by the toolbox. Without one, what only time heals does not happen."""
+
+    def due_at(self, tool: str, call: int) -> Fault | None:
+        """The task's own fault for one call, if faults are in force at all."""
+        if not any(self.profile.rate(fault) for fault in Fault):
+            return None
+        return next((due.fault for due in self.due if (due.tool, due.call) == (tool, call)), None)
+
+    def may_be_stale(self) -> bool:
+        """Whether older copies of the database may be asked for."""
+        return self.profile.stale > 0 or any(due.fault is Fault.STALE for due in self.due)
+
+
+def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> frozenset[Fault]:
+    """Faults that can hit `tool` under `plan`, from its contract; `wanted` needs no rate of the profile."""
+    if tool.name in plan.spared or tool.source is Source.CLOCK:
+        return frozenset()
+    found = {Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.TIMEOUT_BEFORE, Fault.SLOW}
+    if tool.mutates:
+        found.add(Fault.TIMEOUT_AFTER)
+    if tool.source is Source.REPLICA:
+        found.add(Fault.STALE)
+    if tool.empty_page is not None:
+        found.add(Fault.EMPTY)
+    if set(tool.scopes) & set(plan.revocable_scopes):
+        found |= {Fault.REVOKED, Fault.MISSING}
+    return frozenset(name for name in found if plan.profile.rate(name) > 0 or name is wanted)

@@ -1,0 +1,98 @@
+"""Fault profiles: chances per call, and the bounds that keep every task solvable. Frozen data, written whole into each record."""
+
+from typing import Annotated, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from wardian.tools.faults.kinds import Fault
+
+Rate: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Ms: TypeAlias = Annotated[int, Field(ge=1, le=3_600_000)]
+
+
+class FaultProfile(BaseModel):
+    """Chances per call, and the bounds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str = Field(min_length=1)
+    unavailable: Rate = 0.0
+    rate_limited: Rate = 0.0
+    timeout_before: Rate = 0.0
+    timeout_after: Rate = 0.0
+    stale: Rate = 0.0
+    empty: Rate = 0.0
+    slow: Rate = 0.0
+    revoked: Rate = 0.0
+    missing: Rate = 0.0
+    """Chance, beside the others, at the first call of each tool that needs a revocable scope."""
+    latency_multiplier: float = Field(default=1.0, gt=0, le=100)
+    """Every latency of the episode is multiplied by it."""
+    slow_multiplier: float = Field(default=10.0, ge=1, le=1000)
+    retry_after_min_ms: Ms = 2_000
+    """Shortest virtual time for which a tool that is rate limited takes no calls."""
+    retry_after_max_ms: Ms = 30_000
+    max_consecutive: int = Field(default=2, ge=1, le=5)
+    """Faults in a row per tool; the call after them is never hit."""
+    max_total: int = Field(default=12, ge=0)
+    """Faults per episode."""
+    max_lag_steps: int = Field(default=4, ge=1)
+    """A stale read never shows a copy older than that many steps."""
+
+    @model_validator(mode="after")
+    def _rates_leave_room(self) -> "FaultProfile":
+        total = sum(self.rate(fault) for fault in Fault)
+        if total > 1:
+            raise ValueError(f"rates: they are chances of one draw, so their sum must be at most 1, got {total:g}")
+        return self
+
+    @model_validator(mode="after")
+    def _spans_are_spans(self) -> "FaultProfile":
+        if self.retry_after_min_ms > self.retry_after_max_ms:
+            raise ValueError(f"retry_after_min_ms: {self.retry_after_min_ms} is above retry_after_max_ms, {self.retry_after_max_ms}")
+        return self
+
+    def rate(self, fault: Fault) -> float:
+        """The chance of `fault` per call."""
+        return float(getattr(self, fault.value))
+
+    def draw(self, number: float) -> Fault | None:
+        """Which fault the number in [0, 1) stands for; faults have fixed places, in the order of `Fault`."""
+        edge = 0.0
+        for fault in Fault:
+            edge += self.rate(fault)
+            if number < edge:
+                return fault
+        return None
+
+
+NONE = FaultProfile(name="none")
+MILD = FaultProfile(name="mild", unavailable=0.01, timeout_before=0.005, timeout_after=0.005, stale=0.01, slow=0.01, max_total=4)
+REALISTIC = FaultProfile(
+    name="realistic",
+    unavailable=0.03,
+    rate_limited=0.01,
+    timeout_before=0.02,
+    timeout_after=0.02,
+    stale=0.04,
+    empty=0.01,
+    slow=0.02,
+    revoked=0.005,
+    missing=0.01,
+    latency_multiplier=1.5,
+)
+HARSH = FaultProfile(
+    name="harsh",
+    unavailable=0.09,
+    rate_limited=0.03,
+    timeout_before=0.06,
+    timeout_after=0.06,
+    stale=0.12,
+    empty=0.03,
+    slow=0.06,
+    revoked=0.015,
+    missing=0.03,
+    latency_multiplier=3.0,
+    max_total=30,
+)
+PROFILES = {profile.name: profile for profile in (NONE, MILD, REALISTIC, HARSH)}
