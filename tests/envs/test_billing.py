@@ -413,7 +413,7 @@ async def test_looking_at_others_changes_nothing(make_env: MakeEnv) -> None:
         call("my_scopes"),
     ]
     assert {look.calls[0].tool for look in looks} == {tool.name for tool in WORLD.tools} - set(DONE) - {
-        *("shell", "read_file", "write_file", "edit_file", "list_files")
+        *("shell", "read_file", "write_file", "edit_file", "list_files", "wait")
     }
     async with make_env() as env:
         await env.reset(str(TASK.id))

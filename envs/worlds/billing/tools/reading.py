@@ -24,7 +24,7 @@ from wardian.envs.worlds.billing.schema import (
     Usage,
 )
 from wardian.sandbox.database.types import instant_text
-from wardian.tools.contract import Arguments, Json, Refusal, Source, Status, Tool, ToolContext
+from wardian.tools.contract import Arguments, Json, RateLimit, Refusal, Source, Status, Tool, ToolContext
 
 Id = Annotated[int, Field(ge=1, le=2**53)]
 PAGE = 50
@@ -214,13 +214,21 @@ async def my_scopes(context: ToolContext, args: Nothing) -> Json:
     return sorted(set(held) - set(context.world.memory.revoked_scopes))
 
 
-def _list(name: str, text: str, arguments: Any, handler: Any, errors: tuple[Status, ...] = (Status.NOT_FOUND,)) -> Tool[Any]:
+def _list(name: str, text: str, arguments: Any, handler: Any, errors: tuple[Status, ...] = (Status.NOT_FOUND,), **more: Any) -> Tool[Any]:
     lagging = f"{text} Served from a copy that may lag behind by some minutes."
-    return Tool(name, lagging, arguments, handler, source=Source.REPLICA, errors=errors, empty_page=[])
+    return Tool(name, lagging, arguments, handler, source=Source.REPLICA, errors=errors, empty_page=[], **more)
 
 
 READING: tuple[Tool[Any], ...] = (
-    _list("find_customers", "Find customers by part of a name or e-mail address; at most 50.", FindCustomers, find_customers, ()),
+    _list(
+        "find_customers",
+        "Find customers by part of a name or e-mail address; at most 50. Takes 20 calls a minute.",
+        FindCustomers,
+        find_customers,
+        (),
+        version=2,
+        rate_limit=RateLimit(calls=20, per_s=60),
+    ),
     Tool("get_customer", "Show one customer.", OfCustomer, get_customer),
     Tool("list_plans", "List the plans with prices in cents per month.", Nothing, list_plans, errors=()),
     _list("list_subscriptions", "List a customer's subscriptions.", OfCustomer, list_subscriptions),
