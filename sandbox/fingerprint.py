@@ -23,7 +23,8 @@ class Fingerprint:
     """Digest over all leaves in order of their names."""
 
     def __post_init__(self) -> None:
-        body = "\n".join(f"{name}\x00{self.leaves[name]}" for name in sorted(self.leaves))
+        # Lengths stand before the texts, so no text of an agent's making reads as another leaf.
+        body = "".join(f"{len(name)}:{name}{len(self.leaves[name])}:{self.leaves[name]}" for name in sorted(self.leaves))
         object.__setattr__(self, "root", digest(body.encode("utf-8", "surrogateescape")))
 
     def under(self, prefix: str) -> "Fingerprint":
