@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wardian.envs.events import WorldEvent
 from wardian.envs.verifier import Verdict
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.files import FileChange
@@ -51,6 +52,8 @@ class Observation:
     results: tuple[Mapping[str, Json], ...] = ()
     """For each call of the action, in order: `status` and `result` or `error` (and `details`). A message or malformed output
     has one entry. At reset there is one whose `result` holds `instruction`, `policy` and `world_time`."""
+    incoming: tuple[Mapping[str, Json], ...] = ()
+    """What reached the agent without a call of its own, in order: `from`, `at` (world time) and `text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,12 @@ class StepInfo:
     """World time after the step, in milliseconds since the Unix epoch."""
     events: tuple[CallEvent, ...] = ()
     """What the trusted event log got in this step."""
+    background: tuple[WorldEvent, ...] = ()
+    """What the world did by itself in this step."""
     fingerprint: Fingerprint | None = None
     """The whole state after the step; `None` when it could not be taken (the step failed)."""
     database: tuple[RowChange, ...] = ()
-    """Rows that this step changed."""
+    """Rows that this step changed, whoever changed them."""
     files: Mapping[str, FileChange | None] = field(default_factory=dict)
     """Paths that this step changed, each as it differs from the start; `None`: it is again as at the start."""
     verdict: Verdict | None = None

@@ -1,11 +1,70 @@
-"""Row changes and file changes between two moments, from the changes that each has against the start state."""
+"""Row changes and file changes between two moments, and who made them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from wardian.sandbox.database.base import RowChange, Scalar
 from wardian.sandbox.files import FileChange
 
 RowKey = tuple[str, tuple[Scalar, ...]]
+Row = Mapping[str, Scalar]
+
+
+class Ledger:
+    """Row changes of one episode in their order, each by the agent's calls or by the world itself.
+
+    What the agent did is the difference between the end and what the world alone would have made of the start: a row that only the world
+    touched is not the agent's, and of a row that both touched only the columns are that the agent changed last.
+    """
+
+    def __init__(self) -> None:
+        self._start: dict[RowKey, Row | None] = {}
+        self._now: dict[RowKey, Row | None] = {}
+        self._alone: dict[RowKey, Row | None] = {}
+        """What the world alone made of a row; only rows that it touched."""
+        self._step: list[RowChange] = []
+
+    def add(self, changes: Iterable[RowChange], *, by_world: bool = False) -> None:
+        """Take the newest changes."""
+        for change in changes:
+            key = _key(change)
+            self._start.setdefault(key, change.before)
+            self._now[key] = change.after
+            if by_world:
+                self._alone[key] = _patched(self._alone.get(key, self._start[key]), change)
+            self._step.append(change)
+
+    def take_step(self) -> tuple[RowChange, ...]:
+        """Net changes since the last call, whoever made them."""
+        taken, self._step = self._step, []
+        by_key: dict[RowKey, list[RowChange]] = {}
+        for change in taken:
+            by_key.setdefault(_key(change), []).append(change)
+        # One alone is kept as it came: the database compares by digest, and rows that it tells apart may look alike here.
+        alone = [found[0] for found in by_key.values() if len(found) == 1]
+        several = ((key, found[0].before, found[-1].after) for key, found in by_key.items() if len(found) > 1)
+        return tuple(sorted([*alone, *_differing(several)], key=_order))
+
+    def by_agent(self) -> tuple[RowChange, ...]:
+        """What the agent's calls made, net."""
+        found = ((key, self._alone.get(key, self._start[key]), now) for key, now in self._now.items())
+        return tuple(sorted(_differing(found), key=_order))
+
+
+def _patched(row: Row | None, change: RowChange) -> Row | None:
+    """What a change of the world makes of `row`, column by column. A row that is there only through the agent stays absent."""
+    if change.before is None or change.after is None:
+        return change.after
+    if row is None:
+        return None
+    return {**row, **{name: value for name, value in change.after.items() if change.before[name] != value}}
+
+
+def _differing(found: Iterable[tuple[RowKey, Row | None, Row | None]]) -> list[RowChange]:
+    return [RowChange(table, key, before, after) for (table, key), before, after in found if before != after]
+
+
+def _order(change: RowChange) -> tuple[str, tuple[tuple[str, Scalar], ...]]:
+    return change.table, tuple((type(value).__name__, value) for value in change.key)
 
 
 def rows_between(earlier: Sequence[RowChange], later: Sequence[RowChange]) -> tuple[RowChange, ...]:

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import anyio
 
+from wardian.envs.acting import INVALID
 from wardian.envs.action import Action, Malformed, ToolCalls, call
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
-from wardian.envs.episode import INVALID
 from wardian.envs.errors import NotReset
 from wardian.envs.family import Family
 from wardian.envs.observation import has_control_token

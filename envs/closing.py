@@ -46,6 +46,7 @@ async def verdict_of(episode: Episode, ending: Ending, deadline_s: float) -> Ver
 
 async def _final_state(episode: Episode, ending: Ending, database: FrozenDatabase | None) -> FinalState:
     files = _file_changes(episode)
+    episode.record_changes()
     return FinalState(
         task=episode.task,
         database=database,
@@ -54,6 +55,8 @@ async def _final_state(episode: Episode, ending: Ending, database: FrozenDatabas
         file_contents=await _evidence(episode, files),
         events=tuple(episode.log),
         ended_by=ending.cause,
+        agent_changes=episode.ledger.by_agent(),
+        background=tuple(episode.background),
     )
 
 

@@ -1,10 +1,11 @@
 """What a world is made of. One `WorldDefinition` per folder below `envs/worlds/`, made by its `definition()`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from wardian.envs.errors import TaskError
+from wardian.envs.events import EventHandler
 from wardian.envs.family import Family
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.files import FileLayer
@@ -26,6 +27,8 @@ class WorldDefinition:
     """Files of every episode of this world."""
     scopes_of: Callable[[World, str], frozenset[str]] = lambda world, agent_id: frozenset()
     """Scopes that an agent holds, read from world state (revoked ones are taken off by the toolbox)."""
+    events: Mapping[str, EventHandler] = field(default_factory=dict)
+    """How background events are carried out, by kind."""
     needs_cell: bool = True
 
     def family(self, name: str) -> Family:

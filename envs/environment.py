@@ -7,56 +7,32 @@ and without a reward.
 
 import logging
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Self
 
 from wardian.envs import observation as rendering
+from wardian.envs.acting import act
 from wardian.envs.action import Action, Observation, Step
 from wardian.envs.closing import last_look, verdict_of
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.ending import EndCause, Ending, EndKind, boundary
-from wardian.envs.episode import Episode, Turn
-from wardian.envs.errors import NotReset, TaskError
-from wardian.envs.family import Family
+from wardian.envs.episode import Episode
+from wardian.envs.errors import NotReset
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.snapshot import Snapshot
-from wardian.envs.start import insert_rows, place_files, stream_seed
+from wardian.envs.stage import Stage
+from wardian.envs.start import ResetInfo, stream_seed
 from wardian.envs.task import Task, TaskId
 from wardian.envs.tokens import ESTIMATE, Tokenizer
-from wardian.sandbox.cell import Cell, ResetReceipt
+from wardian.envs.turn import Turn
+from wardian.sandbox.cell import Cell
 from wardian.sandbox.database.base import Template, WorldDatabase
-from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, LeakDetected
-from wardian.sandbox.fingerprint import Fingerprint
-from wardian.sandbox.lease import Lease
+from wardian.sandbox.errors import CellDied, DeathCause, LeakDetected
 from wardian.sandbox.pool import CellPool
 from wardian.sandbox.world import World
-from wardian.tools.contract import Json, Source, Status, Tool
-from wardian.tools.faults import FaultPlan, FaultProfile
-from wardian.tools.toolbox import Toolbox
+from wardian.tools.contract import Json, Status
+from wardian.tools.faults import FaultProfile
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ResetInfo:
-    """For the trajectory: how an episode began."""
-
-    task: Task
-    seed: int
-    receipt: ResetReceipt | None
-    """Proof of the cell's reset; `None` when the world needs no cell."""
-    agent_uid: int | None
-    """The agent's user in that cell."""
-    template_key: str
-    fingerprint: Fingerprint
-    """The whole state right after the task's rows and files went in."""
-    schema_tokens: int
-    """Tokens of the tool schemas; with those of the first observation they are the prompt, which the budget counts."""
-    leaks: tuple[tuple[str, ...], ...]
-    """For each try that was thrown away before this start: the first differences."""
-    total_ms: float
-    """Wall time of the reset, waiting for a free cell included."""
 
 
 class ToolEnvironment:
@@ -83,19 +59,12 @@ class ToolEnvironment:
         self.world = world
         self.leaks_found = 0
         """Unclean starts that were caught, over the life of this environment."""
-        self._template = template
-        self._cells = cells if world.needs_cell else None
-        self._faults = faults
-        self._malformed = malformed
+        self._stage = Stage(world, template, cells if world.needs_cell else None, faults, malformed)
         self._tokenizer = tokenizer
         self._settings = settings
         self._schema_tokens: dict[tuple[str, ...], int] = {}
         """By the names of a task's tools; counting some thousand tokens again for each episode would be most of a reset."""
-        self._epoch = 0
         self._episode: Episode | None = None
-        self._held = ExitStack()
-        """What the running episode holds beside its cell: database and toolbox."""
-        self._lease: Lease | None = None
         self._reset_info: ResetInfo | None = None
 
     async def __aenter__(self) -> Self:
@@ -148,13 +117,17 @@ class ToolEnvironment:
         leaks: list[LeakDetected] = []
         while len(leaks) < self._settings.reset_attempts:
             try:
-                lease = await self._begin(task, family, seed, uid)
+                self._episode = await self._stage.begin(task, family, seed, uid, self._make_world)
             except LeakDetected as leak:
                 self.leaks_found += 1
                 leaks.append(leak)
                 _log.error("reset of %s thrown away: %s", task_id, leak)
                 continue
-            return self._first(task, seed, lease, leaks, started)
+            try:
+                return self._first(self._episode, leaks, started)
+            except BaseException:
+                self._give_up()
+                raise
         raise leaks[-1]
 
     async def step(self, action: Action) -> Step:
@@ -196,58 +169,17 @@ class ToolEnvironment:
         """Make the state of one episode; everything in it is new."""
         return World(start=task.start, seed=stream_seed(task.id, seed), database=database, cell=cell)
 
-    async def _begin(self, task: Task, family: Family, seed: int, uid: int | None) -> Lease | None:
-        """Make a start and prove it; sets the running episode. What a try took is given back when it fails."""
-        try:
-            lease = await self._cells.acquire(uid) if self._cells else None
-            self._lease = lease
-            database = self._template.clone()
-            self._held.callback(database.close)
-            world = self._make_world(task, seed, database, lease.cell if lease else None)
-            world.verify_start(self._template.fingerprint)
-            rows = insert_rows(database, self.world.template.metadata, task)
-            if world.cell is not None:
-                await place_files(world, task)
-            toolbox = self._toolbox(task)
-            self._held.callback(toolbox.close)
-        except BaseException as error:
-            self._give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
-            raise
-        self._epoch += 1
-        self._episode = Episode(
-            task=task,
-            family=family,
-            seed=seed,
-            epoch=self._epoch,
-            world=world,
-            toolbox=toolbox,
-            malformed=self._malformed,
-            cell_tools=frozenset(tool.name for tool in toolbox.tools.values() if tool.source is Source.CELL),
-            start_rows=rows,
-            start_files=world.files.changes,
-            last_files=world.files.changes,
-        )
-        return lease
-
-    def _toolbox(self, task: Task) -> Toolbox:
-        known: dict[str, Tool[Json]] = {tool.name: tool for tool in self.world.tools}
-        missing = sorted(set(task.tools) - set(known))
-        if missing:
-            raise TaskError(f"tools: {task.id} wants {', '.join(missing)}; the world has {', '.join(known)}")
-        tools = [known[name] for name in task.tools] if task.tools else list(known.values())
-        return Toolbox(tools, FaultPlan(self._faults, task.revocable_scopes, due=task.due_faults), scopes_of=self.world.scopes_of)
-
-    def _first(self, task: Task, seed: int, lease: Lease | None, leaks: list[LeakDetected], started: float) -> Observation:
-        episode = self._running()
+    def _first(self, episode: Episode, leaks: list[LeakDetected], started: float) -> Observation:
+        task, lease = episode.task, self._stage.lease
         first = rendering.first_observation(task.instruction, self.world.policy, task.start, self._tokenizer)
         schema_tokens = self._count_schemas(episode)
         episode.spend_tokens(schema_tokens + first.tokens)
         self._reset_info = ResetInfo(
             task=task,
-            seed=seed,
+            seed=episode.seed,
             receipt=lease.receipt if lease else None,
             agent_uid=lease.cell.agent_uid if lease else None,
-            template_key=self._template.key,
+            template_key=self._stage.template.key,
             fingerprint=episode.world.fingerprint(),
             schema_tokens=schema_tokens,
             leaks=tuple(leak.differences[:5] for leak in leaks),
@@ -264,7 +196,7 @@ class ToolEnvironment:
     async def _take(self, episode: Episode, action: Action, turn: Turn) -> Step:
         try:
             ending = await self._act(episode, action, turn)
-            seen = rendering.observation(turn.results, self._tokenizer)
+            seen = rendering.observation(turn.results, turn.words, self._tokenizer)
             episode.spend_tokens(seen.tokens)
             return await self._conclude(episode, turn, seen, ending or episode.over_budget())
         except Exception as error:  # noqa: BLE001 - the boundary: whatever escapes from an episode is classified here
@@ -273,7 +205,7 @@ class ToolEnvironment:
     async def _act(self, episode: Episode, action: Action, turn: Turn) -> Ending | None:
         """Carry the action out; a cell that the agent killed by it is an ending like any other."""
         try:
-            return await episode.act(action, turn)
+            return await act(episode, action, turn)
         except CellDied as death:
             if death.cause is not DeathCause.POLICY:
                 raise
@@ -287,7 +219,7 @@ class ToolEnvironment:
         if ending is not None or (every and episode.step % every == 0):
             episode.recompute()
             turn.recomputed = True
-        charged = turn.invalid if self._malformed is MalformedPolicy.PENALISE else 0
+        charged = turn.invalid if episode.malformed is MalformedPolicy.PENALISE else 0
         components = episode.family.reward.costs(turn.counted, charged)
         if ending is None:
             return Step(seen, sum(components.values()), components, False, False, episode.info(turn))
@@ -310,17 +242,6 @@ class ToolEnvironment:
         return Step(seen, None, {}, False, False, episode.failed_info(turn, ending), failed=f"{ending.cause}: {ending.detail}")
 
     def _give_up(self, *, lost: bool = False) -> None:
-        """Let go of the running episode and all that it holds. Idempotent; waits for nothing, so it cannot be cancelled midway.
-
-        A `lost` cell is replaced and never used again.
-        """
-        held, self._held = self._held, ExitStack()
-        lease, self._lease = self._lease, None
+        """Let go of the running episode and all that it holds; idempotent."""
         self._episode = None
-        try:
-            held.close()
-        except Exception:  # noqa: BLE001 - a teardown that fails must not replace the outcome of the episode
-            _log.exception("teardown of an episode failed")
-        finally:
-            if lease is not None and self._cells is not None:
-                self._cells.release(lease, lost=lost)
+        self._stage.give_up(lost=lost)

@@ -1,46 +1,29 @@
-"""One running episode: what it works on, what it has spent, and how one action is carried out.
+"""One running episode: what it works on, what happened in it, and what it has spent.
 
-It knows nothing of leases, verdicts or rewards; `wardian.envs.environment` begins, ends and judges it.
+It knows nothing of leases, verdicts or rewards; `wardian.envs.environment` begins, ends and judges it, `wardian.envs.acting` moves it on.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from wardian.envs.action import Action, Malformed, Message, StepInfo, ToolCalls
-from wardian.envs.changes import files_between
+from wardian.envs.action import StepInfo
+from wardian.envs.changes import Ledger, files_between
 from wardian.envs.ending import EndCause, Ending, EndKind
 from wardian.envs.errors import StateMismatch
+from wardian.envs.events import EventHandler, WorldEvent
 from wardian.envs.family import Family
-from wardian.envs.observation import Result, delivered, refused
 from wardian.envs.settings import MalformedPolicy
 from wardian.envs.snapshot import Snapshot, Spent
 from wardian.envs.task import Task
+from wardian.envs.turn import Turn
 from wardian.envs.verifier import Verdict
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.errors import CellDied
 from wardian.sandbox.files import FileChange
 from wardian.sandbox.world import World
-from wardian.tools.contract import CallEvent, Status, ToolCall
 from wardian.tools.events import EventLog
-from wardian.tools.loading import MAX_CHARS
-from wardian.tools.toolbox import UNKNOWN, Toolbox
-
-INVALID = frozenset({Status.MALFORMED_CALL, Status.UNKNOWN_TOOL, Status.INVALID_ARGUMENTS})
-"""Statuses of a call that never reached a tool."""
-
-
-@dataclass(slots=True)
-class Turn:
-    """What one action has done so far; whole even when an exception ended it midway."""
-
-    results: list[Result] = field(default_factory=list)
-    first_event: int = 0
-    counted: int = 0
-    """Calls, messages or malformed outputs: what the budget of steps and the step cost count."""
-    invalid: int = 0
-    inexact: list[str] = field(default_factory=list)
-    recomputed: bool = False
+from wardian.tools.toolbox import Toolbox
 
 
 @dataclass(slots=True)
@@ -54,11 +37,17 @@ class Episode:
     malformed: MalformedPolicy
     cell_tools: frozenset[str]
     """Names of the tools that work in the cell."""
+    handlers: Mapping[str, EventHandler] = field(default_factory=dict)
+    """Of background events, by kind."""
     start_rows: tuple[RowChange, ...] = ()
     """The task's own rows, as changes against the template."""
     start_files: Mapping[str, FileChange] = field(default_factory=dict)
     """The task's own files, as changes against the cell's start."""
     log: EventLog = field(default_factory=EventLog)
+    """Calls in their order."""
+    background: list[WorldEvent] = field(default_factory=list)
+    """What the world did by itself, in order."""
+    ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
     spent: Spent = field(default_factory=Spent)
     used_cell: bool = False
@@ -66,77 +55,14 @@ class Episode:
     """How the agent killed its cell; empty while it lives."""
     last_files: Mapping[str, FileChange] = field(default_factory=dict)
 
-    async def act(self, action: Action, turn: Turn) -> Ending | None:
-        """Carry out `action` and write into `turn` what came of it; gives an ending when it ended the episode."""
-        match action:
-            case ToolCalls(calls) if calls:
-                ending = await self._run(calls, turn)
-                if any(call.tool in self.cell_tools for call in calls):
-                    await self.world.refresh_files()
-                return ending
-            case ToolCalls():
-                return self._refuse(Malformed("", "There is no tool call in this action; send at least one."), turn)
-            case Message():
-                turn.results.append(delivered())
-                self._count(turn, invalid=False)
-                return Ending(EndKind.TERMINATED, EndCause.MESSAGE) if self.family.ends_on_message() else None
-            case Malformed():
-                return self._refuse(action, turn)
-
-    async def _run(self, calls: tuple[ToolCall, ...], turn: Turn) -> Ending | None:
-        """Run the calls in order; those after an ending are not run."""
-        for call in calls:
-            self.used_cell = self.used_cell or call.tool in self.cell_tools
-            result, event = await self.toolbox.call(self.world, call, agent_id=self.task.agent_id, step=self.step)
-            self.log.append(event)
-            turn.results.append(result.visible())
-            if result.inexact:
-                turn.inexact.append(f"{call.tool}: {result.inexact}")
-            self._count(turn, invalid=result.status in INVALID)
-            ending = self._ended_by_calls(turn) or self.over_budget()
-            if ending is not None:
-                return ending
-        return None
-
-    def _refuse(self, action: Malformed, turn: Turn) -> Ending | None:
-        turn.results.append(refused(action.reason))
-        counts = self.world.memory.call_counts
-        event = CallEvent(
-            index=sum(counts.values()),
-            step=self.step,
-            at_ms=self.world.clock.now_ms,
-            tool="",
-            args=action.raw[:MAX_CHARS],
-            status=Status.MALFORMED_CALL,
-            committed=False,
-            fault=None,
-            latency_ms=0,
-            agent_id=self.task.agent_id,
-            problem=action.reason,
-        )
-        counts[UNKNOWN] = counts.get(UNKNOWN, 0) + 1
-        self.log.append(event)
-        self._count(turn, invalid=True)
-        return self._ended_by_calls(turn)
-
-    def _count(self, turn: Turn, *, invalid: bool) -> None:
-        turn.counted += 1
-        turn.invalid += invalid
+    def count(self, *, invalid: bool) -> None:
+        """Count one call, message or malformed output against the budgets."""
         self.spent = replace(
             self.spent,
             steps=self.spent.steps + 1,
             virtual_ms=self.world.clock.elapsed_ms,
             invalid_streak=self.spent.invalid_streak + 1 if invalid else 0,
         )
-
-    def _ended_by_calls(self, turn: Turn) -> Ending | None:
-        if turn.invalid and self.malformed is MalformedPolicy.TERMINATE:
-            return Ending(EndKind.TERMINATED, EndCause.MALFORMED)
-        for event in self.log[turn.first_event :]:
-            for effect in event.effects if event.committed else ():
-                if effect["kind"] in self.family.ends_on_effects:
-                    return Ending(EndKind.TERMINATED, effect["kind"])
-        return None
 
     def over_budget(self) -> Ending | None:
         """The ending when a budget is used up."""
@@ -148,6 +74,11 @@ class Episode:
             EndCause.VIRTUAL_TIME: spent.virtual_ms >= budgets.virtual_s * 1000,
         }
         return next((Ending(EndKind.TRUNCATED, cause) for cause, over in used_up.items() if over), None)
+
+    def record_changes(self) -> None:
+        """Put what the agent's calls changed into the ledger."""
+        if self.world.database is not None:
+            self.ledger.add(self.world.database.take_changes())
 
     def lose_cell(self, death: CellDied) -> None:
         """Go on without the cell, which the agent killed; what was last seen of its files stands."""
@@ -174,12 +105,14 @@ class Episode:
     def info(self, turn: Turn, ending: Ending | None = None, verdict: Verdict | None = None) -> StepInfo:
         """What the trajectory keeps of this step; takes the step's changes, so call it once."""
         before, self.last_files = self.last_files, self.world.files.changes
+        self.record_changes()
         return StepInfo(
             step=self.step,
             clock_ms=self.world.clock.now_ms,
             events=self.log[turn.first_event :],
+            background=tuple(turn.background),
             fingerprint=self.world.fingerprint(),
-            database=self.world.database.take_changes() if self.world.database else (),
+            database=self.ledger.take_step(),
             files=files_between(before, self.last_files),
             verdict=verdict,
             end_cause=ending.cause if ending else "",
@@ -190,7 +123,14 @@ class Episode:
     def failed_info(self, turn: Turn, ending: Ending) -> StepInfo:
         """The same for a step that failed: nothing is read that may be broken."""
         events = self.log[turn.first_event :]
-        return StepInfo(self.step, self.world.clock.now_ms, events, end_cause=ending.cause, inexact=tuple(turn.inexact))
+        return StepInfo(
+            self.step,
+            self.world.clock.now_ms,
+            events,
+            background=tuple(turn.background),
+            end_cause=ending.cause,
+            inexact=tuple(turn.inexact),
+        )
 
     def snapshot(self) -> Snapshot:
         """The whole state at this tool-call boundary."""

@@ -3,6 +3,7 @@
 EnvsError
 ├── TaskError       the author's or caller's fault: no such family, a bad id, a generator that breaks its own rules
 ├── VerifierBroken  a verifier raised, hung or wrote; the episode is *failed*, never scored
+├── EventBroken     a background event of a world raised, or was never declared; the episode is *failed*
 ├── StateMismatch   the fingerprint kept step by step is not that of the rows; the episode is *failed*
 └── NotReset        `step` or `snapshot` before `reset`, or after the end
 """
@@ -22,6 +23,15 @@ class VerifierBroken(EnvsError):
     def __init__(self, family: str, detail: str) -> None:
         super().__init__(f"verifier of {family} gave no verdict: {detail}")
         self.family = family
+        self.detail = detail
+
+
+class EventBroken(EnvsError):
+    """A background event could not be carried out. `kind` names it."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(f"event {kind} broke: {detail}")
+        self.kind = kind
         self.detail = detail
 
 

@@ -1,9 +1,10 @@
 """What an agent reads, as an explicit and versioned function of results.
 
-Results are rendered as JSON, one line per result, complete: `rendered` and `results` say the same. Inside the JSON whatever
-looks like a control token of a chat template (`<|im_end|>`, `</s>`, `<tool_call>`, `[INST]`) has its first character
-written as a JSON escape, so a tool's output reads the same and can never end a turn. The text of a task and its policy is
-the world author's and is not encoded; `check_environment` looks that it holds no control token.
+Results are rendered as JSON, one line per result, and after them one line for each thing that reached the agent unasked, such as
+a customer's words; complete: `rendered` says what `results` and `incoming` say. Inside the JSON whatever looks like a control token of a
+chat template (`<|im_end|>`, `</s>`, `<tool_call>`, `[INST]`) has its first character written as a JSON escape, so a tool's output
+reads the same and can never end a turn. The text of a task and its policy is the world author's and is not encoded; `check_environment`
+looks that it holds no control token.
 
 A change of any rendered text needs a new `RENDERER_VERSION`; the golden files in `tests/envs/golden` hold it to that.
 """
@@ -11,14 +12,15 @@ A change of any rendered text needs a new `RENDERER_VERSION`; the golden files i
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from wardian.envs.action import Observation
+from wardian.envs.events import Word
 from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.tools.contract import Json, Status
 
-RENDERER_VERSION = 1
+RENDERER_VERSION = 2
 
 Result: TypeAlias = Mapping[str, Json]
 
@@ -56,14 +58,20 @@ def first_observation(instruction: str, policy: str, now: datetime, tokenizer: T
     return Observation(rendered, tokenizer.count(rendered), (shown,))
 
 
-def observation(results: Sequence[Result], tokenizer: Tokenizer = ESTIMATE) -> Observation:
-    """Render the results of a step, in order.
+def observation(results: Sequence[Result], words: Sequence[Word] = (), tokenizer: Tokenizer = ESTIMATE) -> Observation:
+    """Render the results of a step, in order, and after them what reached the agent without a call of its own.
 
     Raises:
         ValueError: a result holds a number that is NaN or infinite.
     """
-    rendered = "\n".join(encode(result) for result in results)
-    return Observation(rendered, tokenizer.count(rendered), tuple(results))
+    incoming = tuple(_shown(word) for word in words)
+    rendered = "\n".join(encode(line) for line in (*results, *incoming))
+    return Observation(rendered, tokenizer.count(rendered), tuple(results), incoming)
+
+
+def _shown(word: Word) -> Result:
+    at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=word.at_ms)
+    return {"from": word.sender, "at": at.isoformat(timespec="seconds"), "text": word.text}
 
 
 def schema_tokens(schemas: Sequence[Mapping[str, Json]], tokenizer: Tokenizer = ESTIMATE) -> int:

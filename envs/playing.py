@@ -19,7 +19,10 @@ class Played:
 
     def signature(self) -> tuple[object, ...]:
         """What two runs of the same seed and actions must have in common."""
-        steps = [(s.observation, s.reward, s.done, s.info.clock_ms, s.info.fingerprint and s.info.fingerprint.root) for s in self.steps]
+        steps = [
+            (s.observation, s.reward, s.done, s.info.clock_ms, s.info.background, s.info.fingerprint and s.info.fingerprint.root)
+            for s in self.steps
+        ]
         return self.first, *steps
 
 

@@ -1,4 +1,6 @@
-"""The start of an episode: proof that the world is untouched, then the task's own rows and files."""
+"""The start of an episode: proof that the world is untouched, then the task's own rows and files; and what is told about it."""
+
+from dataclasses import dataclass
 
 from blake3 import blake3
 from sqlalchemy import MetaData
@@ -6,10 +8,33 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from wardian.envs.errors import TaskError
 from wardian.envs.task import Task, TaskId
+from wardian.sandbox.cell import ResetReceipt
 from wardian.sandbox.database.base import RowChange, WorldDatabase
 from wardian.sandbox.errors import DatabaseProblem, FileProblem, LeakDetected
 from wardian.sandbox.files import FileKind
+from wardian.sandbox.fingerprint import Fingerprint
 from wardian.sandbox.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class ResetInfo:
+    """For the trajectory: how an episode began."""
+
+    task: Task
+    seed: int
+    receipt: ResetReceipt | None
+    """Proof of the cell's reset; `None` when the world needs no cell."""
+    agent_uid: int | None
+    """The agent's user in that cell."""
+    template_key: str
+    fingerprint: Fingerprint
+    """The whole state right after the task's rows and files went in."""
+    schema_tokens: int
+    """Tokens of the tool schemas; with those of the first observation they are the prompt, which the budget counts."""
+    leaks: tuple[tuple[str, ...], ...]
+    """For each try that was thrown away before this start: the first differences."""
+    total_ms: float
+    """Wall time of the reset, waiting for a free cell included."""
 
 
 def stream_seed(task_id: TaskId, episode_seed: int) -> int:

@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from wardian.envs.errors import TaskError
+from wardian.envs.events import PlannedEvent
 from wardian.sandbox.files import FileLayer
 from wardian.sandbox.fingerprint import digest
 from wardian.tools.contract import Json
@@ -81,6 +82,8 @@ class Task:
     """Scopes that a fault may revoke midway in this task."""
     due_faults: tuple[DueFault, ...] = ()
     """Faults that this task is about: certain under any profile that has faults."""
+    events: tuple[PlannedEvent, ...] = ()
+    """What happens in the background, at times that each episode draws."""
     split: str = "train"
 
     @property

@@ -6,6 +6,7 @@ It knows nothing of reward, gets immutable copies only, and never reads what the
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wardian.envs.events import WorldEvent
 from wardian.envs.task import Task
 from wardian.sandbox.database.base import FrozenDatabase, RowChange
 from wardian.sandbox.files import FileChanges
@@ -52,7 +53,7 @@ class FinalState:
     task: Task
     database: FrozenDatabase | None
     changes: Sequence[RowChange]
-    """All rows that differ from the start of the episode (after the task's own rows went in)."""
+    """All rows that differ from the start of the episode (after the task's own rows went in), whoever changed them."""
     files: FileChanges
     """All files that differ from the start of the episode."""
     file_contents: Mapping[str, bytes]
@@ -61,3 +62,8 @@ class FinalState:
     """Every call in order, injected faults included."""
     ended_by: str
     """`message`, `steps`, `tokens`, `virtual_time`, `invalid_streak`, or a family's own end."""
+    agent_changes: Sequence[RowChange] = ()
+    """Of `changes` those that the agent's calls made: what the end has more or else than the world alone would have made of the start.
+    Whether nothing else was touched is asked of these."""
+    background: Sequence[WorldEvent] = ()
+    """Every event that the world made by itself, in order."""

@@ -57,6 +57,7 @@ def step_difference(recorded: StepRecord, found: StepRecord, *, files_inexact: b
 _BEFORE_STATE = (
     "tool_result",
     "tool_results",
+    "background",
     "observation",
     "reward_components",
     "reward",

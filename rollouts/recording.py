@@ -13,14 +13,16 @@ from wardian import __version__
 from wardian.envs.action import Action, Message, Observation, Step, StepInfo
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.ending import EndCause
-from wardian.envs.environment import ResetInfo
+from wardian.envs.events import WorldEvent
 from wardian.envs.observation import RENDERER_VERSION
+from wardian.envs.start import ResetInfo
 from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.envs.verifier import Verdict
 from wardian.rollouts.actions import to_part
 from wardian.rollouts.policies.sampled import Sampled
 from wardian.rollouts.records import (
     SCHEMA_VERSION,
+    BackgroundPart,
     EpisodeEnd,
     EpisodeStart,
     EventPart,
@@ -37,7 +39,9 @@ from wardian.rollouts.records import (
     TokenizerPart,
     VerdictPart,
     Versions,
+    WordPart,
 )
+from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.files import FileChange
 from wardian.sandbox.fingerprint import Fingerprint, digest
 from wardian.tools.contract import CallEvent, Status
@@ -283,11 +287,10 @@ def state_parts(info: StepInfo) -> dict[str, Json]:
     """The fields of a step line that say what the world is like after it."""
     return {
         "events": [event_part(event) for event in info.events],
+        "background": [background_part(event) for event in info.background],
         "clock_ms": info.clock_ms,
         "fingerprint": fingerprint_part(info.fingerprint) if info.fingerprint else None,
-        "database": [
-            RowPart(table=row.table, key=list(row.key), before=_plain(row.before), after=_plain(row.after)) for row in info.database
-        ],
+        "database": [row_part(row) for row in info.database],
         "files": {path: file_part(change) for path, change in info.files.items()},
         "end_cause": str(info.end_cause),
         "verdict": verdict_part(info.verdict),
@@ -299,6 +302,26 @@ def state_parts(info: StepInfo) -> dict[str, Json]:
 def event_part(event: CallEvent) -> EventPart:
     """A line of the trusted log."""
     return EventPart(**to_json(event))
+
+
+def background_part(event: WorldEvent) -> BackgroundPart:
+    """What the world did by itself."""
+    return BackgroundPart(
+        kind=event.kind,
+        sequence=event.sequence,
+        at_ms=event.at_ms,
+        step=event.step,
+        after_calls=event.after_calls,
+        facts=dict(event.facts),
+        effects=list(event.effects),
+        rows=[row_part(row) for row in event.rows],
+        words=[WordPart(sender=word.sender, text=word.text, at_ms=word.at_ms) for word in event.words],
+    )
+
+
+def row_part(row: RowChange) -> RowPart:
+    """A changed row."""
+    return RowPart(table=row.table, key=list(row.key), before=_plain(row.before), after=_plain(row.after))
 
 
 def file_part(change: FileChange | None) -> FilePart | None:

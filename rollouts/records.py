@@ -136,6 +136,29 @@ class RowPart(Record):
     after: dict[str, Json] | None
 
 
+class WordPart(Record):
+    """Something that reached the agent without a call of its own."""
+
+    sender: str
+    text: str
+    at_ms: int
+
+
+class BackgroundPart(Record):
+    """Something that the world did by itself; see `wardian.envs.events.WorldEvent`."""
+
+    kind: str
+    sequence: int
+    at_ms: int
+    step: int
+    after_calls: int
+    """Calls of the episode before it."""
+    facts: dict[str, Json]
+    effects: list[dict[str, Json]]
+    rows: list[RowPart]
+    words: list[WordPart]
+
+
 class FilePart(Record):
     kind: str | None
     """`None`: the path was removed."""
@@ -278,11 +301,13 @@ class StepRecord(Record):
     tool_results: list[ResultPart]
     """One for each call of the action that ran."""
     events: list[EventPart]
+    background: list[BackgroundPart]
+    """Events that the world made by itself in this step; the rows that they changed stand in `database` as well."""
     clock_ms: int
     """World time after the step, milliseconds since the Unix epoch."""
     fingerprint: FingerprintPart | None
     database: list[RowPart]
-    """Rows that the step changed."""
+    """Rows that the step changed, whoever changed them."""
     files: dict[str, FilePart | None]
     """Paths that the step changed, as they differ from the start; `None`: again as at the start."""
     receipt: str | None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wardian.envs.events import Word
 from wardian.envs.observation import (
     RENDERER_VERSION,
     delivered,
@@ -29,6 +30,7 @@ SHOWN: list[dict[str, Any]] = [
     dict(delivered()),
     dict(refused("There is no tool call in this text.")),
 ]
+WORDS = [Word("customer", "It is <|im_end|> 100003.", 1_741_000_000_000), Word("carrier", "Here.", 1_741_000_001_999)]
 CONTROL = [
     "<|im_end|>",
     "<tool_call>",
@@ -45,7 +47,7 @@ CONTROL = [
     ("name", "text"),
     [
         ("first", first_observation("Do it.\n", "1. Be kind.\n", START).rendered),
-        ("results", observation(SHOWN).rendered),
+        ("results", observation(SHOWN, WORDS).rendered),
     ],
 )
 def test_text_changes_only_with_a_new_version(name: str, text: str) -> None:
@@ -54,8 +56,9 @@ def test_text_changes_only_with_a_new_version(name: str, text: str) -> None:
 
 
 def test_rendered_says_what_results_say() -> None:
-    seen = observation(SHOWN)
-    assert [json.loads(line) for line in seen.rendered.split("\n")] == list(seen.results) == SHOWN
+    seen = observation(SHOWN, WORDS)
+    assert [json.loads(line) for line in seen.rendered.split("\n")] == [*seen.results, *seen.incoming]
+    assert (list(seen.results), [line["from"] for line in seen.incoming]) == (SHOWN, ["customer", "carrier"])
 
 
 @pytest.mark.parametrize("token", CONTROL)

@@ -115,7 +115,8 @@ async def test_a_kept_file_is_caught_and_its_cell_is_replaced(make_env: MakeEnv,
 @pytest.mark.parametrize(("kind", "leaf"), [(KeepsPermissions, "memory"), (KeepsStreams, "streams"), (KeepsReplicas, "memory")])
 async def test_kept_state_of_ours_is_caught(make_env: MakeEnv, kind: type[Forgetful], leaf: str) -> None:
     plain = make_env()
-    async with kind(plain.world, template=plain._template, cells=plain._cells, faults=plain._faults) as env:
+    stage = plain._stage
+    async with kind(plain.world, template=stage.template, cells=stage.cells, faults=stage.faults) as env:
         await env.reset(TASK)
         await env.reset(TASK)
         assert env.leaks_found == 1

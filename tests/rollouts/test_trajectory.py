@@ -66,6 +66,7 @@ def step(episode: str = "r-00000", **changes: Any) -> StepRecord:
         "reward": 0.0,
         "tool_results": [],
         "events": [],
+        "background": [],
         "clock_ms": 0,
         "fingerprint": None,
         "database": [],

@@ -122,6 +122,7 @@ def _print_step(console: Console, step: StepRecord, checkpoint: str) -> None:
     console.print(_cut(step.observation.rendered), markup=False)
     facts: dict[str, Json] = {
         "faults": ", ".join(f"{event.fault} on {event.tool}" for event in step.events if event.fault),
+        "by itself": ", ".join(event.kind for event in step.background),
         "rows": ", ".join(f"{row.table}{row.key}" for row in step.database),
         "files": ", ".join(step.files),
         "inexact": "; ".join(step.inexact),

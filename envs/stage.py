@@ -1,0 +1,107 @@
+"""What a running episode stands on: a leased cell, a clone of the template, a toolbox. Made and proved at a reset, given back after."""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from wardian.envs.definition import WorldDefinition
+from wardian.envs.episode import Episode
+from wardian.envs.errors import TaskError
+from wardian.envs.events import queue_planned
+from wardian.envs.family import Family
+from wardian.envs.settings import MalformedPolicy
+from wardian.envs.start import insert_rows, place_files
+from wardian.envs.task import Task
+from wardian.sandbox.cell import Cell
+from wardian.sandbox.database.base import Template, WorldDatabase
+from wardian.sandbox.errors import CellDied, CellTimeout, LeakDetected
+from wardian.sandbox.lease import Lease
+from wardian.sandbox.pool import CellPool
+from wardian.sandbox.world import World
+from wardian.tools.contract import Json, Source, Tool
+from wardian.tools.faults import FaultPlan, FaultProfile
+from wardian.tools.toolbox import Toolbox
+
+_log = logging.getLogger(__name__)
+
+MakeWorld: TypeAlias = Callable[[Task, int, WorldDatabase, Cell | None], World]
+
+
+@dataclass(slots=True)
+class Stage:
+    """Shared things of one environment, and what its running episode holds of them."""
+
+    world: WorldDefinition
+    template: Template
+    cells: CellPool | None
+    faults: FaultProfile
+    malformed: MalformedPolicy
+    lease: Lease | None = None
+    epoch: int = 0
+    """Episodes begun."""
+    _held: ExitStack = field(default_factory=ExitStack)
+    """What the episode holds beside its cell: database and toolbox."""
+
+    async def begin(self, task: Task, family: Family, seed: int, uid: int | None, make_world: MakeWorld) -> Episode:
+        """Make a start and prove it. What a try took is given back when it fails.
+
+        Raises:
+            TaskError: the world does not take the task.
+            LeakDetected: the start is not clean.
+            SandboxError: the infrastructure failed.
+        """
+        try:
+            self.lease = await self.cells.acquire(uid) if self.cells else None
+            database = self.template.clone()
+            self._held.callback(database.close)
+            world = make_world(task, seed, database, self.lease.cell if self.lease else None)
+            world.verify_start(self.template.fingerprint)
+            rows = insert_rows(database, self.world.template.metadata, task)
+            if world.cell is not None:
+                await place_files(world, task)
+            toolbox = self._toolbox(task)
+            self._held.callback(toolbox.close)
+            queue_planned(world, task.events, self.world.events)
+        except BaseException as error:
+            self.give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
+            raise
+        self.epoch += 1
+        return Episode(
+            task=task,
+            family=family,
+            seed=seed,
+            epoch=self.epoch,
+            world=world,
+            toolbox=toolbox,
+            malformed=self.malformed,
+            cell_tools=frozenset(tool.name for tool in toolbox.tools.values() if tool.source is Source.CELL),
+            handlers=self.world.events,
+            start_rows=rows,
+            start_files=world.files.changes,
+            last_files=world.files.changes,
+        )
+
+    def give_up(self, *, lost: bool = False) -> None:
+        """Let go of all that the episode holds. Idempotent; waits for nothing, so it cannot be cancelled midway.
+
+        A `lost` cell is replaced and never used again.
+        """
+        held, self._held = self._held, ExitStack()
+        lease, self.lease = self.lease, None
+        try:
+            held.close()
+        except Exception:  # noqa: BLE001 - a teardown that fails must not replace the outcome of the episode
+            _log.exception("teardown of an episode failed")
+        finally:
+            if lease is not None and self.cells is not None:
+                self.cells.release(lease, lost=lost)
+
+    def _toolbox(self, task: Task) -> Toolbox:
+        known: dict[str, Tool[Json]] = {tool.name: tool for tool in self.world.tools}
+        missing = sorted(set(task.tools) - set(known))
+        if missing:
+            raise TaskError(f"tools: {task.id} wants {', '.join(missing)}; the world has {', '.join(known)}")
+        tools = [known[name] for name in task.tools] if task.tools else list(known.values())
+        return Toolbox(tools, FaultPlan(self.faults, task.revocable_scopes, due=task.due_faults), scopes_of=self.world.scopes_of)
