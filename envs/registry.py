@@ -16,11 +16,12 @@ from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
 from wardian.envs.settings import MalformedPolicy
+from wardian.sandbox.adoption.adopted import cell_image
 from wardian.sandbox.cell import CellSpec, Tier
 from wardian.sandbox.database import SqliteTemplate
-from wardian.sandbox.images import require_agent_image
 from wardian.sandbox.pool import CellPool
 from wardian.tools.faults import PROFILES, FaultProfile
+from wardian.tools.packs.shell import SHELL
 
 
 def known_worlds() -> tuple[str, ...]:
@@ -72,15 +73,22 @@ def profile(name: str) -> FaultProfile:
     return PROFILES[name]
 
 
-def cell_spec(world: WorldDefinition, tier: Tier = Tier.CHAMBER, runtime: str | None = None) -> CellSpec:
-    """The cells that `world` runs in.
+def cell_spec(world: WorldDefinition, tier: Tier = Tier.CHAMBER, runtime: str | None = None, image: str | None = None) -> CellSpec:
+    """The cells that `world` runs in, of the agent image or of the adopted one called `image`.
 
     Raises:
-        CellUnavailable: the image is not built; says how to.
+        CellUnavailable: the agent image is not built; says how to.
+        ImageUnfit: `image` is not there, or was not adopted.
+        TaskError: the world has the tool `shell`, and `image` has no shell.
         EngineUnavailable: the engine did not answer.
     """
     layers = (world.files,) if world.files.entries else ()
-    return CellSpec(image=require_agent_image(), tier=tier, layers=layers, runtime=runtime)
+    found = cell_image(image)
+    if not found.shell and any(tool.handler is SHELL.handler for tool in world.tools):
+        raise TaskError(
+            f"image: {image} has no shell, which the tool 'shell' of the world {world.name} needs; take it out of the world's tools"
+        )
+    return CellSpec(image=found.reference, tier=tier, layers=layers, shell=found.shell, environment=found.environment, runtime=runtime)
 
 
 @asynccontextmanager
@@ -90,17 +98,18 @@ async def open_environment(
     faults: str | FaultProfile = "none",
     malformed: MalformedPolicy = MalformedPolicy.RECOVER,
     tier: Tier = Tier.CHAMBER,
+    image: str | None = None,
 ) -> AsyncIterator[ToolEnvironment]:
     """Open one environment with a cell and a template of its own; everything is gone when the block ends.
 
     Raises:
-        TaskError: there is no such fault profile.
+        TaskError: there is no such fault profile, or the image lacks what the world's tools need.
         SandboxError: the cell or the template cannot be made.
     """
     chosen = profile(faults) if isinstance(faults, str) else faults
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
         template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template, Path(directory))
-        spec = await anyio.to_thread.run_sync(cell_spec, world, tier) if world.needs_cell else None
+        spec = await anyio.to_thread.run_sync(cell_spec, world, tier, None, image) if world.needs_cell else None
         cells = await stack.enter_async_context(CellPool(spec, size=1)) if spec else None
         yield await stack.enter_async_context(ToolEnvironment(world, template=template, cells=cells, faults=chosen, malformed=malformed))

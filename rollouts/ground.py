@@ -61,15 +61,23 @@ class Ground:
 
 @asynccontextmanager
 async def open_ground(
-    world: WorldDefinition, *, cells: int, tier: Tier | None = None, uids: Sequence[int] = (), deep_checks: bool = False
+    world: WorldDefinition,
+    *,
+    cells: int,
+    tier: Tier | None = None,
+    uids: Sequence[int] = (),
+    deep_checks: bool = False,
+    image: str | None = None,
 ) -> AsyncIterator[Ground]:
     """Make the template, and `cells` cells of `tier` (`None`: the best that works here). All is gone when the block ends.
 
     What dead runs left in the engine is removed first. `uids` are preferred for the agents of the cells. With
     `deep_checks` every file that a cell stands on is hashed when it is made, and again when its pool is audited.
+    `image` is an adopted one; `None` is the agent image.
 
     Raises:
         SandboxError: the engine, a cell or the template cannot be had.
+        TaskError: the image lacks what the world's tools need.
     """
     async with AsyncExitStack() as stack:
         template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template)
@@ -78,16 +86,16 @@ async def open_ground(
             engine = await Engine.open()
             stack.callback(engine.close)
             await reap(engine)
-            spec = replace(await _spec(world, engine, tier), deep_checks=deep_checks)
+            spec = replace(await _spec(world, engine, tier, image), deep_checks=deep_checks)
             pool = await stack.enter_async_context(CellPool(spec, cells, engine=engine, uids=uids))
         yield Ground(world, template, pool)
 
 
-async def _spec(world: WorldDefinition, engine: Engine, tier: Tier | None) -> CellSpec:
-    spec = await anyio.to_thread.run_sync(cell_spec, world, tier or Tier.CHAMBER)
+async def _spec(world: WorldDefinition, engine: Engine, tier: Tier | None, image: str | None) -> CellSpec:
+    spec = await anyio.to_thread.run_sync(cell_spec, world, tier or Tier.CHAMBER, None, image)
     if tier is not None:
         return spec
     found = await probe(engine, spec.image)
     if found.tier is None:
         raise CellUnavailable(f"no restore tier works on this engine: {found.reason}; see `wardian doctor`")
-    return await anyio.to_thread.run_sync(cell_spec, world, found.tier)
+    return replace(spec, tier=found.tier)

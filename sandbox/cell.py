@@ -14,6 +14,8 @@ from wardian.sandbox.files import FileChanges, FileContent, FileInfo, FileLayer
 from wardian.sandbox.fingerprint import Fingerprint
 from wardian.sandbox.timeouts import Timeouts
 
+BASH = "/bin/bash"
+
 
 class Tier(StrEnum):
     CHAMBER = "chamber"
@@ -52,13 +54,17 @@ class CellSpec:
     """`None`: the pool gives each cell a uid of its own, from 20000 up."""
     deep_checks: bool = False
     """Whether the pool has every file of a cell's root hashed when the cell is made, after a leak anywhere, and when asked to."""
+    shell: str = BASH
+    """What runs scripts; empty where the image has no shell, and then a script could not start."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of the image, between the pinned base environment and a command's own."""
     runtime: str | None = None
     """An engine runtime such as `runsc`; `None` is the engine's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run in the chamber, as the agent. `argv`, or `script` passed as data to `bash` on a file, never spliced."""
+    """What to run in the chamber, as the agent. `argv`, or `script` passed as data to the image's shell, never spliced."""
 
     argv: tuple[str, ...] = ()
     script: str | None = None

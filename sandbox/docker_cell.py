@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from wardian.sandbox.cell import Captured, Cell, CellSpec, Command, ExecOutcome, ExecResult, ResetReceipt, Tier
+from wardian.sandbox.cell import BASH, Captured, Cell, CellSpec, Command, ExecOutcome, ExecResult, ResetReceipt, Tier
 from wardian.sandbox.container import Container, start_container
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, FileProblem, FileProblemKind, LeakDetected
@@ -24,7 +24,7 @@ from wardian.sandbox.frames import ConnectionLost, Reply
 from wardian.sandbox.options import HEADROOM_MIB
 
 SCRIPT_AS_ARGUMENT_BYTES = 32 * 1024
-"""Scripts that are longer as JSON go to bash by descriptor instead of by argument."""
+"""Scripts that are longer as JSON go to bash by descriptor instead of by argument; to another shell they cannot go."""
 REQUEST_BYTES = 48 * 1024
 """Room for arguments and environment of one command."""
 READ_BYTES = 1 << 20
@@ -83,7 +83,7 @@ class DockerCell(Cell):
 
     async def exec(self, command: Command) -> ExecResult:
         request, blobs = self._encode(command)
-        if problem := self._too_large(request, blobs):
+        if problem := self._refused(command, request, blobs):
             return ExecResult(ExecOutcome.COULD_NOT_START, None, None, Captured(), Captured(), 0.0, detail=problem)
         timeouts = self.spec.timeouts
         container = self._running()
@@ -94,8 +94,10 @@ class DockerCell(Cell):
             raise CellTimeout(self.id, "ending the processes of a command", 5.0)
         return decode_result(reply)
 
-    def _too_large(self, request: dict[str, Any], blobs: Sequence[bytes]) -> str:
+    def _refused(self, command: Command, request: dict[str, Any], blobs: Sequence[bytes]) -> str:
         """Why a command cannot be sent; empty when it can."""
+        if command.script is not None and not self.spec.shell:
+            return f"the image {self.spec.image} has no shell that could run a script"
         if len(json.dumps(request)) > REQUEST_BYTES:
             return f"arguments and environment are larger than {REQUEST_BYTES} bytes: pass the data by stdin or a file"
         if sum(map(len, blobs)) > self._staging_bytes:
@@ -115,17 +117,18 @@ class DockerCell(Cell):
             blobs.append(command.stdin)
         if command.script is not None:
             script = command.script.encode("utf-8", "surrogateescape")
-            by_descriptor = len(json.dumps(command.script)) > SCRIPT_AS_ARGUMENT_BYTES or b"\0" in script
+            too_long = len(json.dumps(command.script)) > SCRIPT_AS_ARGUMENT_BYTES or b"\0" in script
+            by_descriptor = too_long and self.spec.shell == BASH
             if by_descriptor:
                 blobs.append(script)
             else:
-                argv = ["/bin/bash", "-c", command.script]
+                argv = [self.spec.shell, "-c", command.script]
         request = {
             "argv": argv,
             "stdin": bool(command.stdin),
             "script": by_descriptor,
             "workdir": command.workdir or self.spec.workdir,
-            "environment": dict(command.environment),
+            "environment": {**dict(self.spec.environment), **dict(command.environment)},
             "timeout_s": command.timeout_s,
             "grace_s": min(0.25, self.spec.timeouts.exec_grace_s),
             "cap": command.output_cap_bytes,

@@ -3,6 +3,7 @@
     SandboxError
     ├── EngineUnavailable   the container engine is absent, hung, or answered with a failure; names the step
     ├── CellUnavailable     a cell could not be made or started
+    ├── ImageUnfit          an image that was asked for is not there, or cannot be a cell; says what to do
     ├── CellDied            the cell ended under an episode; `cause` says whose doing it was
     ├── CellTimeout         a deadline of ours (not of a command) passed
     ├── LeakDetected        a reset did not give the promised state; carries the first differences
@@ -34,6 +35,10 @@ class EngineUnavailable(SandboxError):
 
 class CellUnavailable(SandboxError):
     """A cell could not be made or started."""
+
+
+class ImageUnfit(SandboxError):
+    """An image that was asked for by name is not there, cannot be a cell, or was not made one. The message says what to do."""
 
 
 class DeathCause(StrEnum):

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import Any
 
 import docker
@@ -35,7 +36,7 @@ PACKAGE = Path(__file__).parent.parent
 SUITE = "bookworm"
 OFFICIAL_ROOT = "debian:bookworm-slim"
 LABEL = "io.wardian.image"
-"""On every image of ours: `base` or `agent`."""
+"""On every image of ours: `base`, `agent` or `adopted`."""
 PULL_ANSWER_S = 15
 """How long a registry may stay silent before the root is made here instead."""
 PULL_S = 120
@@ -53,7 +54,7 @@ def base_image(package: Path = PACKAGE) -> str:
     Raises:
         CellUnavailable: a source is missing.
     """
-    return f"wardian-base:{_digest(_base_inputs(package))}"
+    return f"wardian-base:{digest_of(_base_inputs(package))}"
 
 
 def agent_image(package: Path = PACKAGE) -> str:
@@ -62,7 +63,7 @@ def agent_image(package: Path = PACKAGE) -> str:
     Raises:
         CellUnavailable: a source is missing.
     """
-    return f"wardian-agent:{_digest({**_base_inputs(package), **_agent_inputs(package)})}"
+    return f"wardian-agent:{digest_of({**_base_inputs(package), **_agent_inputs(package)})}"
 
 
 def image_present(reference: str) -> bool:
@@ -71,8 +72,8 @@ def image_present(reference: str) -> bool:
     Raises:
         EngineUnavailable: the engine did not answer.
     """
-    with _engine("inspect image", timeout_s=30) as client:
-        return _present(client, reference)
+    with engine_client("inspect image", timeout_s=30) as client:
+        return present(client, reference)
 
 
 def require_agent_image() -> str:
@@ -96,12 +97,12 @@ def ensure_images(progress: Progress = lambda line: None) -> tuple[str, ...]:
         CellUnavailable: a source or a program for the build is missing.
     """
     base, agent = base_image(), agent_image()
-    with _engine("build images", timeout_s=BUILD_SILENCE_S) as client, _build_lock():
-        if not _present(client, agent):
-            if not _present(client, base):
+    with engine_client("build images", timeout_s=BUILD_SILENCE_S) as client, build_lock():
+        if not present(client, agent):
+            if not present(client, base):
                 root = _pulled_root(client, progress) or _bootstrapped_root(client, progress)
-                _build(client, base, _base_inputs(PACKAGE), {"ROOT": root}, progress)
-            _build(client, agent, _agent_inputs(PACKAGE), {"BASE": base}, progress)
+                build(client, base, _base_inputs(PACKAGE), {"ROOT": root}, progress)
+            build(client, agent, _agent_inputs(PACKAGE), {"BASE": base}, progress)
     return base, agent
 
 
@@ -109,24 +110,29 @@ def ensure_images(progress: Progress = lambda line: None) -> tuple[str, ...]:
 
 
 def _base_inputs(package: Path) -> dict[str, bytes]:
-    return {name: _source(package / "images" / name) for name in ("base/Dockerfile", "base/mmdebstrap.args")}
+    return {name: source_of(package / "images" / name) for name in ("base/Dockerfile", "base/mmdebstrap.args")}
 
 
 def _agent_inputs(package: Path) -> dict[str, bytes]:
     return {
-        "agent/Dockerfile": _source(package / "images" / "agent" / "Dockerfile"),
-        "agent/supervisor.py": _source(package / "sandbox" / "supervisor.py"),
+        "agent/Dockerfile": source_of(package / "images" / "agent" / "Dockerfile"),
+        "agent/supervisor.py": source_of(package / "sandbox" / "supervisor.py"),
     }
 
 
-def _source(path: Path) -> bytes:
+def source_of(path: Path) -> bytes:
+    """Read what an image is built from.
+
+    Raises:
+        CellUnavailable: it is missing.
+    """
     try:
         return path.read_bytes()
     except OSError as error:
         raise CellUnavailable(f"{path}: no image without this source ({error.strerror}): install wardian again") from error
 
 
-def _digest(inputs: Mapping[str, bytes]) -> str:
+def digest_of(inputs: Mapping[str, bytes]) -> str:
     """Twelve hex digits over names, lengths and contents, whatever the order."""
     digest = hashlib.sha256()
     for name, content in sorted(inputs.items()):
@@ -138,7 +144,7 @@ def _digest(inputs: Mapping[str, bytes]) -> str:
 
 
 @contextmanager
-def _engine(step: str, timeout_s: int) -> Iterator[docker.DockerClient]:
+def engine_client(step: str, timeout_s: int) -> Iterator[docker.DockerClient]:
     """A client for one piece of work; whatever the SDK raises in the body becomes `EngineUnavailable` for `step`."""
     try:
         client = docker.from_env(timeout=timeout_s)
@@ -152,7 +158,7 @@ def _engine(step: str, timeout_s: int) -> Iterator[docker.DockerClient]:
         client.close()
 
 
-def _present(client: docker.DockerClient, reference: str) -> bool:
+def present(client: docker.DockerClient, reference: str) -> bool:
     try:
         client.images.get(reference)
     except ImageNotFound:
@@ -160,10 +166,20 @@ def _present(client: docker.DockerClient, reference: str) -> bool:
     return True
 
 
-def _build(client: docker.DockerClient, reference: str, inputs: Mapping[str, bytes], arguments: dict[str, str], progress: Progress) -> None:
+def build(
+    client: docker.DockerClient,
+    reference: str,
+    inputs: Mapping[str, bytes],
+    arguments: Mapping[str, str],
+    progress: Progress,
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Build `reference` from `inputs`; the engine tags it when, and only when, every step succeeded.
 
     The build uses the host's network and proxy settings, since it fetches from the machine's own package mirrors.
+
+    Raises:
+        EngineUnavailable: a step failed; the end of its output is in the message.
     """
     progress(f"building {reference}")
     output = client.api.build(
@@ -174,7 +190,7 @@ def _build(client: docker.DockerClient, reference: str, inputs: Mapping[str, byt
         forcerm=True,
         network_mode="host",
         buildargs={**arguments, **_proxy_settings()},
-        labels={LABEL: reference.split(":")[0].removeprefix("wardian-")},
+        labels={**labels, LABEL: reference.split(":")[0].removeprefix("wardian-")},
         decode=True,
         timeout=BUILD_SILENCE_S,
     )
@@ -217,7 +233,7 @@ def _pulled_root(client: docker.DockerClient, progress: Progress) -> str | None:
 
     The SDK gives a pull no deadline, so it runs in a thread that is left behind where it hangs.
     """
-    if _present(client, OFFICIAL_ROOT):
+    if present(client, OFFICIAL_ROOT):
         return OFFICIAL_ROOT
     answered, ended = threading.Event(), SimpleQueue[str]()
     threading.Thread(target=_pull, args=(answered, ended), name="wardian-pull", daemon=True).start()
@@ -240,7 +256,7 @@ def _pull(answered: threading.Event, ended: "SimpleQueue[str]") -> None:
 
     repository, tag = OFFICIAL_ROOT.split(":")
     try:
-        with _engine("pull", timeout_s=BUILD_SILENCE_S) as client:
+        with engine_client("pull", timeout_s=BUILD_SILENCE_S) as client:
             _follow(heard(client.api.pull(repository, tag, stream=True, decode=True)), "pull", lambda line: None)
     except EngineUnavailable as error:
         ended.put("".join(error.detail.splitlines()[-1:]) or "failed")
@@ -329,7 +345,7 @@ def _proxy_settings() -> dict[str, str]:
 
 
 @contextmanager
-def _build_lock() -> Iterator[None]:
+def build_lock() -> Iterator[None]:
     """One build at a time for this user; the kernel frees the lock when its holder dies."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wardian"
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from wardian.envs.registry import load_world
 from wardian.rollouts.ground import open_ground
 from wardian.rollouts.replay import Replay, Replayed, Selection, select, uids_of
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
+from wardian.sandbox.adoption.build import REPOSITORY
 from wardian.sandbox.cell import Tier
 
 SHOWN_DIFFERENCES = 10
@@ -29,6 +30,7 @@ def replay(
     to_step: Annotated[int | None, typer.Option(min=0, help="Stop each episode after this step.")] = None,
     cells: Annotated[int | None, typer.Option(min=1, max=256, help="How many at once. Default: as many as it was recorded with.")] = None,
     tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
+    image: Annotated[str | None, typer.Option(help="What cells run. Default: the image that was recorded.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Run a log of other versions too, and see what differs.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
 ) -> None:
@@ -44,7 +46,7 @@ def replay(
         log = TrajectoryLog.open(where)
         chosen = select(log, episode)
         shown = EpisodeProgress(console, len(chosen.episodes), shown=progress, verb="replaying")
-        order = Order(log, chosen.episodes, tier_of(tier), cells, to_step, force, shown)
+        order = Order(log, chosen.episodes, tier_of(tier), cells, to_step, force, shown, image)
         signal = run_until_signal(order.play)
     for warning in log.warnings:
         shown.note(f"warning: {warning}")
@@ -64,6 +66,7 @@ class Order:
     to_step: int | None
     force: bool
     progress: EpisodeProgress
+    image: str | None
     results: list[Replayed] = field(default_factory=list)
 
     async def play(self) -> None:
@@ -73,13 +76,13 @@ class Order:
             LogForeign, LogBroken: as `Replay.run`.
             SandboxError: cells or template cannot be had.
         """
-        for name in dict.fromkeys(_world_of(episode) for episode in self.episodes):
-            await self._play(name, [episode for episode in self.episodes if _world_of(episode) == name])
+        for world, image in dict.fromkeys(_ground_of(episode) for episode in self.episodes):
+            await self._play(world, image, [episode for episode in self.episodes if _ground_of(episode) == (world, image)])
 
-    async def _play(self, world: str, episodes: list[AttemptLog]) -> None:
+    async def _play(self, world: str, recorded: str | None, episodes: list[AttemptLog]) -> None:
         uids = uids_of(episodes)
         cells = self.cells or max(1, len(uids))
-        async with open_ground(load_world(world), cells=cells, tier=self.tier, uids=uids) as ground:
+        async with open_ground(load_world(world), cells=cells, tier=self.tier, uids=uids, image=self.image or recorded) as ground:
             with self.progress:
                 again = Replay(self.log, ground, self.force, self.to_step, self._watch)
                 self.results += await again.run(episodes, workers=cells)
@@ -88,9 +91,11 @@ class Order:
         self.progress.advance("" if replayed.identical else f"differs: {replayed.episode_id}")
 
 
-def _world_of(attempt: AttemptLog) -> str:
+def _ground_of(attempt: AttemptLog) -> tuple[str, str | None]:
+    """World, and the image where it was an adopted one: the agent image's tag is a version, and compared as such."""
     assert attempt.start is not None, "only started attempts are selected"
-    return attempt.start.world
+    image = attempt.start.versions.image
+    return attempt.start.world, image if image and image.startswith(f"{REPOSITORY}:") else None
 
 
 def _report(results: list[Replayed], chosen: Selection) -> int:

@@ -56,6 +56,7 @@ def run(
     ] = DEFAULT,
     seed: Annotated[int, typer.Option(help="Tasks, episodes and scripted policies all follow from it.")] = 0,
     tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
+    image: Annotated[str | None, typer.Option(help="What cells run: an image of `wardian image adopt`. Default: the agent image.")] = None,
     attempts: Annotated[int, typer.Option(min=1, max=10, help="Of one episode, where the infrastructure fails.")] = ATTEMPTS,
     out: Annotated[Path | None, typer.Option(help="New or empty folder for trajectories and summary. Default: nothing is kept.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
@@ -131,7 +132,7 @@ class Order:
             PolicyHopeless: a policy can act in no episode.
         """
         cells = min(self.parameters["cells"], len(self.episodes))
-        async with open_ground(self.world, cells=cells, tier=self.tier, deep_checks=True) as ground:
+        async with open_ground(self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"]) as ground:
             setting = self._setting(ground)
             writer = TrajectoryWriter(self.out / FILE) if self.out else None
             try:
@@ -202,6 +203,8 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
     )
     if out is not None:
         _check_empty(out)
+    if asked["image"] is not None and not world.needs_cell:
+        raise UsageProblem(f"image: no agent of the world {name} gets a cell; leave the option out")
     return Order(
         name=name,
         world=world,

@@ -1,0 +1,106 @@
+"""`wardian image adopt`: look, derive, try, keep."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import anyio.to_thread
+
+from wardian.sandbox.adoption import build
+from wardian.sandbox.adoption.adopted import AdoptedFacts, CellImage, recipe
+from wardian.sandbox.adoption.source import SourceImage, look_at
+from wardian.sandbox.adoption.trial import TierTrial, try_image
+from wardian.sandbox.cell import BASH
+from wardian.sandbox.engine import Engine
+from wardian.sandbox.images import BUILD_SILENCE_S, Progress, build_lock, engine_client, ensure_images, present
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What came of it."""
+
+    image: CellImage
+    source: SourceImage
+    trials: tuple[TierTrial, ...]
+    tag: str = ""
+    """A second name, where one was asked for."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether some tier works; only then the image has its tag."""
+        return any(trial.works for trial in self.trials)
+
+    def as_json(self) -> Mapping[str, Any]:
+        """One object: the image, what holds in it, and each tier's findings."""
+        return {
+            "usable": self.usable,
+            "image": self.image.reference if self.usable else None,
+            "tag": self.tag or None,
+            "source": self.source.name,
+            "source_id": self.source.id,
+            "shell": self.image.shell or None,
+            "environment": dict(self.image.environment),
+            "added": list(self.source.lacking),
+            "not_taken_over": self.source.not_taken_over(),
+            "tiers": {
+                trial.tier.value: {"works": trial.works, "checks": [asdict(finding) for finding in trial.findings]} for trial in self.trials
+            },
+        }
+
+
+async def adopt(name: str, tag: str = "", progress: Progress = lambda line: None) -> Adoption:
+    """Derive an image from the local image `name`, and try it as a cell of each tier. One that is there is tried again, not built.
+
+    Raises:
+        ImageUnfit: there is no such image, it can be no cell, or `tag` is another image's.
+        EngineUnavailable: the engine failed; the step is named.
+        CellUnavailable: a source of our images is missing.
+    """
+    source = await anyio.to_thread.run_sync(_prepare, name, tag, progress)
+    reference = build.reference_of(source)
+    there = await anyio.to_thread.run_sync(_build, source, reference, progress)
+    engine = await Engine.open()
+    try:
+        progress(f"trying {there} as a cell")
+        trials = await try_image(engine, there, source.shells)
+    finally:
+        engine.close()
+    shell = next((trial.shell for trial in trials if trial.works), "")
+    variables = source.environment if shell in (BASH, "") else (*source.environment, ("SHELL", shell))
+    found = Adoption(CellImage(reference, shell, variables), source, trials)
+    if found.usable and tag:
+        found = replace(found, tag=tag)
+    await anyio.to_thread.run_sync(_finish, found, there, progress)
+    return found
+
+
+def _prepare(name: str, tag: str, progress: Progress) -> SourceImage:
+    ensure_images(progress)
+    with engine_client("look at image", timeout_s=BUILD_SILENCE_S) as client:
+        if tag:
+            build.check_tag(client, tag)
+        return look_at(client, name, client.api.version()["Arch"])
+
+
+def _build(source: SourceImage, reference: str, progress: Progress) -> str:
+    """The reference to try: the adopted image where it is there, else a new candidate."""
+    with engine_client("adopt image", timeout_s=BUILD_SILENCE_S) as client, build_lock():
+        return reference if present(client, reference) else build.build_candidate(client, source, progress)
+
+
+def _finish(found: Adoption, tried: str, progress: Progress) -> None:
+    """Keep what works under its tag, and nothing of what does not."""
+    with engine_client("adopt image", timeout_s=BUILD_SILENCE_S) as client, build_lock():
+        if found.usable and tried != found.image.reference:
+            build.keep(client, tried, _facts(found), progress)
+        if not found.usable:
+            build.discard(client, tried)
+        if found.tag:
+            build.put_tag(client, found.image.reference, found.tag)
+
+
+def _facts(found: Adoption) -> AdoptedFacts:
+    image = found.image
+    return AdoptedFacts(
+        source=found.source.name, reference=image.reference, recipe=recipe(), shell=image.shell, environment=image.environment
+    )
