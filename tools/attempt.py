@@ -23,6 +23,8 @@ class Attempt:
     args: Json
     drawn: Drawn = field(default_factory=Drawn)
     latency_ms: int = 0
+    after: Json = None
+    """For a paged tool: the key after which the page begins."""
     repaired: str = ""
     problem: str = ""
     fault: Fault | None = None

@@ -123,6 +123,8 @@ class ToolContext:
     """The identity that the agent acts under."""
     session: Session | None
     """The call's transaction; `None` for tools of source `cell`, `query` or `clock`. Read only when the tool does not mutate."""
+    after: Json = None
+    """For a paged tool: the key after which the page begins; `None` for the first page."""
     effects: list[dict[str, Json]] = field(default_factory=list)
     """Facts for the trusted event log, appended by `note`; kept only if the call commits."""
     inexact: str = ""
@@ -201,6 +203,8 @@ class Tool(Generic[A]):
     """What an empty answer of this tool looks like. `None`: the fault `empty` cannot hit it."""
     idempotency_key: str = ""
     """Name of the argument that carries a key. A second call with that key gets the first one's answer and does nothing."""
+    paged: bool = False
+    """It lists in pages: its arguments are `Paged`, its answer is a `Page` (see `wardian.tools.pages`)."""
     rate_limit: RateLimit | None = None
     """Calls beyond it are answered `rate_limited`, under every fault profile. `None`: there is no limit."""
 
@@ -215,6 +219,8 @@ class Tool(Generic[A]):
             raise ToolMisdeclared(f"{self.name}: empty_page: only reads of source 'replica' can come back empty")
         if self.idempotency_key and (not self.mutates or self.idempotency_key not in self.arguments.model_fields):
             raise ToolMisdeclared(f"{self.name}: idempotency_key: must name an argument, and the tool must mutate")
+        if self.paged and not {"cursor", "limit"} <= set(self.arguments.model_fields):
+            raise ToolMisdeclared(f"{self.name}: paged: its arguments need cursor and limit; derive them from pages.Paged")
         if self.timeout_ms <= 0:
             raise ToolMisdeclared(f"{self.name}: timeout_ms: must be above 0, got {self.timeout_ms}")
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.errors import DatabaseProblem, FileProblem, SandboxError
 from wardian.sandbox.world import World
-from wardian.tools import outcomes
+from wardian.tools import outcomes, pages
 from wardian.tools.attempt import Attempt
 from wardian.tools.contract import Arguments, Json, Refusal, Source, Status, Tool, ToolContext
 from wardian.tools.encoding import capped, encode
@@ -89,9 +89,21 @@ class Runner:
 
 
 async def _handle(attempt: Attempt, tool: Tool[Any], arguments: Arguments, session: Session | None) -> Json:
-    attempt.context = ToolContext(attempt.world, attempt.agent_id, session)
+    attempt.context = ToolContext(attempt.world, attempt.agent_id, session, after=attempt.after)
+    content = await tool.handler(attempt.context, arguments)
+    if tool.paged:
+        content = _paged(attempt, tool, arguments, content)
     # Encoded inside the transaction: an answer that is no JSON must leave nothing written.
-    return encode(await tool.handler(attempt.context, arguments))
+    return encode(content)
+
+
+def _paged(attempt: Attempt, tool: Tool[Any], arguments: Arguments, page: Json) -> Json:
+    if not isinstance(page, pages.Page):
+        raise ToolBroken(tool.name, attempt.args, f"it declares paged=True and gave {type(page).__name__}, no Page")
+    if attempt.drawn.fault is Fault.PARTIAL:
+        whole, page = page, page.cut(attempt.drawn.amount)
+        attempt.fault = Fault.PARTIAL if page is not whole else attempt.fault
+    return pages.answer(attempt.world, tool, arguments, page)
 
 
 def _refused(attempt: Attempt, tool: Tool[Any], refusal: Refusal) -> Outcome:

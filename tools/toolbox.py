@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from wardian.sandbox.world import World
-from wardian.tools import faults, outcomes, rates
+from wardian.tools import faults, outcomes, pages, rates
 from wardian.tools.attempt import Attempt
 from wardian.tools.contract import Arguments, CallEvent, Json, Source, Status, Tool, ToolCall, ToolResult
 from wardian.tools.encoding import RESULT_CAP_CHARS, encode
@@ -101,6 +101,9 @@ class Toolbox:
         found = parse(tool.arguments, call.args)
         if isinstance(found, Rejected):
             return _rejected(attempt, found)
+        attempt.after = pages.after(attempt.world, tool, found.arguments)
+        if isinstance(attempt.after, Rejected):
+            return _rejected(attempt, attempt.after)
         attempt.latency_ms, attempt.args, attempt.repaired = latency_ms, found.values, found.repaired
         if limited := self._limited(attempt, tool):
             return limited

@@ -150,7 +150,7 @@ async def test_the_list_of_refunds_lags_after_an_unclear_refund(make_env: MakeEn
         listed = await env.step(call("list_refunds", customer_id=wanted["customer_id"]))
         current = await env.step(call("get_payment", payment_id=wanted["payment_id"]))
     assert [event.fault for event in unclear.info.events] == [Fault.TIMEOUT_AFTER]
-    assert (listed.observation.results[0]["result"], [event.fault for event in listed.info.events]) == ([], [Fault.STALE])
+    assert (listed.observation.results[0]["result"]["items"], [event.fault for event in listed.info.events]) == ([], [Fault.STALE])
     assert current.observation.results[0]["result"]["refunded_cents"] == wanted["refund_cents"]
 
 

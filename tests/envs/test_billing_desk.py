@@ -91,7 +91,7 @@ async def test_a_refund_goes_up_to_what_is_left_and_no_further(desk: Desk) -> No
 
 async def test_equal_refunds_are_two_refunds(desk: Desk) -> None:
     ids = [(await desk.call("issue_refund", **REFUND)).content["refund_id"] for _ in range(2)]
-    listed = (await desk.call("list_refunds", customer_id=CUSTOMER)).content
+    listed = (await desk.call("list_refunds", customer_id=CUSTOMER)).content["items"]
     assert [refund["refund_id"] for refund in listed] == ids
     assert (await desk.call("get_ticket", ticket_id=TICKET)).content["refunds"] == listed
 
@@ -112,14 +112,26 @@ async def test_a_cancelled_subscription_is_left_alone(desk: Desk) -> None:
 
 
 async def test_a_change_to_the_plan_that_it_is_on_is_none(desk: Desk) -> None:
-    listed = (await desk.call("list_subscriptions", customer_id=CUSTOMER)).content
+    listed = (await desk.call("list_subscriptions", customer_id=CUSTOMER)).content["items"]
     again = await desk.call("change_plan", subscription_id=SUBSCRIPTION, ticket_id=TICKET, plan=listed[0]["plan"])
     assert (again.status, desk.take_changes()) == (Status.CONFLICT, ())
 
 
+async def test_pages_of_one_hold_the_same_as_one_page(desk: Desk) -> None:
+    whole = (await desk.call("list_invoices", customer_id=CUSTOMER)).content["items"]
+    found: list[dict[str, Any]] = []
+    more: dict[str, str] = {}
+    while not found or more:
+        page = (await desk.call("list_invoices", customer_id=CUSTOMER, limit=1, **more)).content
+        found += page["items"]
+        more = {"cursor": page["next_cursor"]} if page["next_cursor"] else {}
+    assert found == whole
+    assert len(whole) > 3
+
+
 @pytest.mark.parametrize(("query", "finds"), [("%%", False), ("__", False), ("@example.org", True), ("EXAMPLE.ORG", True)])
 async def test_a_search_knows_no_wildcards(desk: Desk, query: str, finds: bool) -> None:
-    assert bool((await desk.call("find_customers", query=query)).content) == finds
+    assert bool((await desk.call("find_customers", query=query)).content["items"]) == finds
 
 
 async def test_an_escalated_ticket_takes_no_act_but_a_reply(desk: Desk) -> None:

@@ -56,7 +56,7 @@ def refund(wanted: dict[str, Any], habit: str) -> Step:
     answer = yield act
     if status(answer) in UNCLEAR and habit == "trusts lists":
         listed = yield call("list_refunds", customer_id=wanted["customer_id"])
-        if not listed.results[0]["result"]:
+        if not listed.results[0]["result"]["items"]:
             answer = yield act
     elif status(answer) in UNCLEAR and habit == "repeats blindly":
         answer = yield act

@@ -23,7 +23,7 @@ class Drawn:
 
     fault: Fault | None = None
     amount: float = 0.0
-    """From 0 to below 1: how old a stale read is, or how long a limit lasts."""
+    """From 0 to below 1: how old a stale read is, how long a limit lasts, how much of a page is left."""
     scope: str = ""
     """The scope that goes away, for `revoked` and `missing`."""
 

@@ -24,3 +24,5 @@ class Fault(StrEnum):
     """A scope that the tool needs is taken away, right before this call."""
     MISSING = "missing"
     """As `revoked`, but found at the first call of a tool that needs the scope: it was never there."""
+    PARTIAL = "partial"
+    """A page that is cut short, with the cursor of what is left."""

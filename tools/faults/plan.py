@@ -54,6 +54,8 @@ def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> f
         found.add(Fault.STALE)
     if tool.empty_page is not None:
         found.add(Fault.EMPTY)
+    if tool.paged:
+        found.add(Fault.PARTIAL)
     if set(tool.scopes) & set(plan.revocable_scopes):
         found |= {Fault.REVOKED, Fault.MISSING}
     return frozenset(name for name in found if plan.profile.rate(name) > 0 or name is wanted)

@@ -26,6 +26,7 @@ class FaultProfile(BaseModel):
     revoked: Rate = 0.0
     missing: Rate = 0.0
     """Chance, beside the others, at the first call of each tool that needs a revocable scope."""
+    partial: Rate = 0.0
     latency_multiplier: float = Field(default=1.0, gt=0, le=100)
     """Every latency of the episode is multiplied by it."""
     slow_multiplier: float = Field(default=10.0, ge=1, le=1000)
@@ -67,7 +68,9 @@ class FaultProfile(BaseModel):
 
 
 NONE = FaultProfile(name="none")
-MILD = FaultProfile(name="mild", unavailable=0.01, timeout_before=0.005, timeout_after=0.005, stale=0.01, slow=0.01, max_total=4)
+MILD = FaultProfile(
+    name="mild", unavailable=0.01, timeout_before=0.005, timeout_after=0.005, stale=0.01, slow=0.01, partial=0.01, max_total=4
+)
 REALISTIC = FaultProfile(
     name="realistic",
     unavailable=0.03,
@@ -79,6 +82,7 @@ REALISTIC = FaultProfile(
     slow=0.02,
     revoked=0.005,
     missing=0.01,
+    partial=0.03,
     latency_multiplier=1.5,
 )
 HARSH = FaultProfile(
@@ -92,6 +96,7 @@ HARSH = FaultProfile(
     slow=0.06,
     revoked=0.015,
     missing=0.03,
+    partial=0.09,
     latency_multiplier=3.0,
     max_total=30,
 )

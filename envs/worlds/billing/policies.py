@@ -17,7 +17,8 @@ def careless(first: Observation) -> Solution:
     """Open one file of the evidence, refund what is asked whatever it says, and repeat blindly whatever did not say `ok`."""
     named = re.search(r"ticket (\d+)", first.rendered)
     ticket = int(named.group(1)) if named else 0
-    messages = (yield from blindly("list_messages", ticket_id=ticket)) or []
+    listed = yield from blindly("list_messages", ticket_id=ticket)
+    messages = listed["items"] if listed else []
     yield from blindly("read_file", path=f"/workspace/tickets/{ticket}/gateway.csv")
     claim = " ".join(message["body"] for message in messages if message["author"] == AUTHOR)
     invoice_id, asked = re.search(r"[Ii]nvoice (\d+)", claim), re.search(r"(\d+) cents", claim)

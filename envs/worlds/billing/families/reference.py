@@ -23,7 +23,7 @@ def solve(first: Observation) -> Step:
     """Handle the ticket that the first observation names."""
     ticket = int(found(r"ticket (\d+)", first.rendered))
     yield from ask("get_ticket", ticket_id=ticket)
-    messages = yield from ask("list_messages", ticket_id=ticket)
+    messages = yield from every("list_messages", ticket_id=ticket)
     bodies = [message["body"] for message in messages if message["author"] == AUTHOR]
     claim = next(body for body in bodies if CLAIM.search(body))
     told_first = any(TOLD_FIRST.search(body) for body in bodies)
@@ -78,6 +78,18 @@ def ask(tool: str, **args: Any) -> Step:
         if got["status"] not in PASSING:
             break
     return got.get("result")
+
+
+def every(tool: str, **args: Any) -> Step:
+    """All items of a list, page by page."""
+    items: list[dict[str, Any]] = []
+    more: dict[str, str] = {}
+    while True:
+        page = yield from ask(tool, **args, **more)
+        items += page["items"]
+        if page["next_cursor"] is None:
+            return items
+        more = {"cursor": page["next_cursor"]}
 
 
 def search(ticket: int, command: str) -> Step:
@@ -170,7 +182,7 @@ def surely(done: Callable[[], Step], tool: str, **args: Any) -> Step:
 
 def reply(ticket: int, text: str) -> Step:
     def sent() -> Step:
-        messages = yield from ask("list_messages", ticket_id=ticket)
+        messages = yield from every("list_messages", ticket_id=ticket)
         return any(message["author"] != AUTHOR for message in messages)
 
     yield from surely(sent, "reply_to_ticket", ticket_id=ticket, body=text)

@@ -25,20 +25,24 @@ from wardian.envs.worlds.billing.schema import (
 )
 from wardian.sandbox.database.types import instant_text
 from wardian.tools.contract import Arguments, Json, RateLimit, Refusal, Source, Status, Tool, ToolContext
+from wardian.tools.pages import EMPTY_PAGE, Page, Paged, page_of
 
 Id = Annotated[int, Field(ge=1, le=2**53)]
-PAGE = 50
 
 
 class Nothing(Arguments):
     pass
 
 
-class FindCustomers(Arguments):
+class FindCustomers(Paged):
     query: Annotated[str, Field(min_length=2, max_length=100, description="Part of a name or an e-mail address.")]
 
 
 class OfCustomer(Arguments):
+    customer_id: Id
+
+
+class ListOfCustomer(Paged):
     customer_id: Id
 
 
@@ -50,11 +54,15 @@ class OfPayment(Arguments):
     payment_id: Id
 
 
-class OfSubscription(Arguments):
+class ListOfSubscription(Paged):
     subscription_id: Id
 
 
 class OfTicket(Arguments):
+    ticket_id: Id
+
+
+class ListOfTicket(Paged):
     ticket_id: Id
 
 
@@ -96,10 +104,28 @@ def _refund(row: Refund) -> Json:
     }
 
 
-async def find_customers(context: ToolContext, args: FindCustomers) -> Json:
+def _subscription(row: Subscription, plan: Plan) -> Json:
+    return {
+        "subscription_id": row.id,
+        "plan": plan.code,
+        "status": row.status,
+        "started_at": instant_text(row.started_at),
+        "cancelled_at": instant_text(row.cancelled_at) if row.cancelled_at else None,
+    }
+
+
+def _invoice(row: Invoice) -> Json:
+    return {"invoice_id": row.id, "period": row.period, "total_cents": row.total_cents, "subscription_id": row.subscription_id}
+
+
+def _message(row: Message) -> Json:
+    return {"author": row.author, "sent_at": instant_text(row.sent_at), "body": row.body}
+
+
+async def find_customers(context: ToolContext, args: FindCustomers) -> Page:
     columns = (func.lower(Customer.name), func.lower(Customer.email))
-    wanted = select(Customer).where(or_(*(text.contains(args.query.lower(), autoescape=True) for text in columns))).order_by(Customer.id)
-    return [_customer(row) for row in context.db.scalars(wanted.limit(PAGE))]
+    wanted = select(Customer).where(or_(*(text.contains(args.query.lower(), autoescape=True) for text in columns)))
+    return page_of(context, args, wanted, Customer.id, _customer)
 
 
 async def get_customer(context: ToolContext, args: OfCustomer) -> Json:
@@ -120,33 +146,21 @@ async def list_plans(context: ToolContext, args: Nothing) -> Json:
     ]
 
 
-async def list_subscriptions(context: ToolContext, args: OfCustomer) -> Json:
+async def list_subscriptions(context: ToolContext, args: ListOfCustomer) -> Page:
     get(context.db, Customer, args.customer_id)
-    wanted = select(Subscription, Plan).join(Plan).where(Subscription.customer_id == args.customer_id).order_by(Subscription.id)
-    return [
-        {
-            "subscription_id": row.id,
-            "plan": plan.code,
-            "status": row.status,
-            "started_at": instant_text(row.started_at),
-            "cancelled_at": instant_text(row.cancelled_at) if row.cancelled_at else None,
-        }
-        for row, plan in context.db.execute(wanted)
-    ]
+    wanted = select(Subscription, Plan).join(Plan).where(Subscription.customer_id == args.customer_id)
+    return page_of(context, args, wanted, Subscription.id, _subscription)
 
 
-async def list_usage(context: ToolContext, args: OfSubscription) -> Json:
+async def list_usage(context: ToolContext, args: ListOfSubscription) -> Page:
     get(context.db, Subscription, args.subscription_id)
-    rows = context.db.scalars(select(Usage).where(Usage.subscription_id == args.subscription_id).order_by(Usage.period))
-    return [{"period": row.period, "units": row.units} for row in rows]
+    wanted = select(Usage).where(Usage.subscription_id == args.subscription_id)
+    return page_of(context, args, wanted, Usage.period, lambda row: {"period": row.period, "units": row.units})
 
 
-async def list_invoices(context: ToolContext, args: OfCustomer) -> Json:
+async def list_invoices(context: ToolContext, args: ListOfCustomer) -> Page:
     get(context.db, Customer, args.customer_id)
-    rows = context.db.scalars(select(Invoice).where(Invoice.customer_id == args.customer_id).order_by(Invoice.id))
-    return [
-        {"invoice_id": row.id, "period": row.period, "total_cents": row.total_cents, "subscription_id": row.subscription_id} for row in rows
-    ]
+    return page_of(context, args, select(Invoice).where(Invoice.customer_id == args.customer_id), Invoice.id, _invoice)
 
 
 async def get_invoice(context: ToolContext, args: OfInvoice) -> Json:
@@ -165,10 +179,9 @@ async def get_invoice(context: ToolContext, args: OfInvoice) -> Json:
     }
 
 
-async def list_payments(context: ToolContext, args: OfCustomer) -> Json:
+async def list_payments(context: ToolContext, args: ListOfCustomer) -> Page:
     get(context.db, Customer, args.customer_id)
-    rows = context.db.scalars(select(Payment).where(Payment.customer_id == args.customer_id).order_by(Payment.id))
-    return [_payment(row) for row in rows]
+    return page_of(context, args, select(Payment).where(Payment.customer_id == args.customer_id), Payment.id, _payment)
 
 
 async def get_payment(context: ToolContext, args: OfPayment) -> Json:
@@ -176,10 +189,10 @@ async def get_payment(context: ToolContext, args: OfPayment) -> Json:
     return {**_payment(row), "customer_id": row.customer_id, "refunded_cents": refunded(context.db, row.id)}
 
 
-async def list_refunds(context: ToolContext, args: OfCustomer) -> Json:
+async def list_refunds(context: ToolContext, args: ListOfCustomer) -> Page:
     get(context.db, Customer, args.customer_id)
-    wanted = select(Refund).join(Payment).where(Payment.customer_id == args.customer_id).order_by(Refund.id)
-    return [_refund(row) for row in context.db.scalars(wanted)]
+    wanted = select(Refund).join(Payment).where(Payment.customer_id == args.customer_id)
+    return page_of(context, args, wanted, Refund.id, _refund)
 
 
 async def get_ticket(context: ToolContext, args: OfTicket) -> Json:
@@ -199,10 +212,9 @@ async def get_ticket(context: ToolContext, args: OfTicket) -> Json:
     }
 
 
-async def list_messages(context: ToolContext, args: OfTicket) -> Json:
+async def list_messages(context: ToolContext, args: ListOfTicket) -> Page:
     get(context.db, Ticket, args.ticket_id)
-    rows = context.db.scalars(select(Message).where(Message.ticket_id == args.ticket_id).order_by(Message.id))
-    return [{"author": row.author, "sent_at": instant_text(row.sent_at), "body": row.body} for row in rows]
+    return page_of(context, args, select(Message).where(Message.ticket_id == args.ticket_id), Message.id, _message)
 
 
 async def list_queues(context: ToolContext, args: Nothing) -> Json:
@@ -215,31 +227,38 @@ async def my_scopes(context: ToolContext, args: Nothing) -> Json:
 
 
 def _list(name: str, text: str, arguments: Any, handler: Any, errors: tuple[Status, ...] = (Status.NOT_FOUND,), **more: Any) -> Tool[Any]:
-    lagging = f"{text} Served from a copy that may lag behind by some minutes."
-    return Tool(name, lagging, arguments, handler, source=Source.REPLICA, errors=errors, empty_page=[], **more)
+    lagging = f"{text} In pages, from a copy that may lag behind by some minutes."
+    common: dict[str, Any] = {"version": 2, "source": Source.REPLICA, "paged": True, "empty_page": EMPTY_PAGE}
+    return Tool(name, lagging, arguments, handler, errors=errors, **common, **more)
 
 
 READING: tuple[Tool[Any], ...] = (
     _list(
         "find_customers",
-        "Find customers by part of a name or e-mail address; at most 50. Takes 20 calls a minute.",
+        "Find customers by part of a name or e-mail address. Takes 20 calls a minute.",
         FindCustomers,
         find_customers,
         (),
-        version=2,
         rate_limit=RateLimit(calls=20, per_s=60),
     ),
     Tool("get_customer", "Show one customer.", OfCustomer, get_customer),
     Tool("list_plans", "List the plans with prices in cents per month.", Nothing, list_plans, errors=()),
-    _list("list_subscriptions", "List a customer's subscriptions.", OfCustomer, list_subscriptions),
-    _list("list_usage", "List the used units of a subscription by month.", OfSubscription, list_usage),
-    _list("list_invoices", "List a customer's invoices.", OfCustomer, list_invoices),
+    _list("list_subscriptions", "List a customer's subscriptions.", ListOfCustomer, list_subscriptions),
+    _list("list_usage", "List the used units of a subscription by month.", ListOfSubscription, list_usage),
+    _list("list_invoices", "List a customer's invoices.", ListOfCustomer, list_invoices),
     Tool("get_invoice", "Show one invoice with its lines and payments, as they are now.", OfInvoice, get_invoice),
-    _list("list_payments", "List a customer's payments.", OfCustomer, list_payments),
+    _list("list_payments", "List a customer's payments.", ListOfCustomer, list_payments),
     Tool("get_payment", "Show one payment and how much of it was refunded, as it is now.", OfPayment, get_payment),
-    _list("list_refunds", "List all refunds of a customer.", OfCustomer, list_refunds),
+    _list("list_refunds", "List all refunds of a customer.", ListOfCustomer, list_refunds),
     Tool("get_ticket", "Show one ticket with its refunds, credits, disputes and escalations, as they are now.", OfTicket, get_ticket),
-    Tool("list_messages", "Show all messages of a ticket, oldest first, as they are now.", OfTicket, list_messages),
+    Tool(
+        "list_messages",
+        "List the messages of a ticket as they are now, oldest first, in pages.",
+        ListOfTicket,
+        list_messages,
+        version=2,
+        paged=True,
+    ),
     Tool("list_queues", "List the escalation queues and what each handles.", Nothing, list_queues, errors=()),
     Tool("my_scopes", "List what you are allowed to do at this moment.", Nothing, my_scopes),
 )
