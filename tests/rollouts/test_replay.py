@@ -126,8 +126,9 @@ async def test_the_agents_uid_is_met_again(ground: Ground, player: Any, tmp_path
 async def test_a_log_of_other_versions_is_refused_unless_forced(ground: Ground, player: Any, tmp_path: Path) -> None:
     await player.play(tmp_path, "idle", episodes=1)
     text = (tmp_path / FILE).read_text()
-    (tmp_path / FILE).write_text(text.replace('"env": "toy-shell@1"', '"env": "toy-shell@0"'))
-    with pytest.raises(LogForeign, match="env: recorded toy-shell@0, here toy-shell@1"):
+    here = f"toy-shell@{ground.world.version}"
+    (tmp_path / FILE).write_text(text.replace(f'"env": "{here}"', '"env": "toy-shell@0"'))
+    with pytest.raises(LogForeign, match=f"env: recorded toy-shell@0, here {here}"):
         await replay(ground, tmp_path)
     assert [replayed.identical for replayed in await replay(ground, tmp_path, force=True)] == [True]
 
