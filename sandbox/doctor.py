@@ -96,7 +96,8 @@ async def diagnose() -> Diagnosis:
 
 
 def _engine_absent(error: EngineUnavailable) -> Check:
-    return Check("engine_version", Status.FAILURE, None, f"{error.step}: {error.detail}", ADVICE)
+    found = f"{error.step}: {error.detail}".removesuffix(ADVICE).rstrip("; ")
+    return Check("engine_version", Status.FAILURE, None, found, ADVICE)
 
 
 def _engine_checks(info: dict[str, Any]) -> tuple[Check, ...]:
@@ -104,6 +105,8 @@ def _engine_checks(info: dict[str, Any]) -> tuple[Check, ...]:
     options = " ".join(info.get("SecurityOptions") or ())
     return (
         _expect("engine_version", info["ServerVersion"], _major(info["ServerVersion"]) >= 20, "install Docker 20.10 or later"),
+        _processor_check(str(info.get("Architecture", "unknown"))),
+        *_desktop_checks(str(info.get("OperatingSystem", ""))),
         _expect(
             "storage_driver",
             info["Driver"],
@@ -124,6 +127,25 @@ def _engine_checks(info: dict[str, Any]) -> tuple[Check, ...]:
             "use a kernel and an engine with seccomp: without it a cell's only walls are namespaces and capabilities",
         ),
     )
+
+
+def _processor_check(found: str) -> Check:
+    """Whether the supervisor has a system-call filter for the engine's processor, and whether one was ever run on it."""
+    if found in ("x86_64", "amd64"):
+        return Check("processor", Status.OK, found)
+    if found in ("aarch64", "arm64"):
+        todo = "run `make test` on it before you rely on it"
+        return Check("processor", Status.WARNING, found, "the filters for it were never run, only written", todo)
+    return Check(
+        "processor", Status.FAILURE, found, "the supervisor has no filter of system calls for it", "use an engine on x86_64 or arm64"
+    )
+
+
+def _desktop_checks(system: str) -> tuple[Check, ...]:
+    if not system.startswith("Docker Desktop"):
+        return ()
+    todo = "run `make test` on it before you rely on it; give its virtual machine the memory and processors that cells are to have"
+    return (Check("engine_machine", Status.WARNING, system, "cells run in its virtual machine, and were never run there", todo),)
 
 
 async def _tier_checks(engine: Engine, image_ready: bool) -> tuple[Check, ...]:
@@ -190,8 +212,13 @@ def _machine_checks() -> tuple[Check, ...]:
             _enough(f"inotify_{name}", _number(inotify / name), want, 0, f"as root: sysctl fs.inotify.{name}={want}")
             for name, want in (("max_user_instances", 128), ("max_user_watches", 8192), ("max_queued_events", 16384))
         ),
-        Check("cpus", Status.OK, len(os.sched_getaffinity(0))),
+        Check("cpus", Status.OK, _cpus()),
     )
+
+
+def _cpus() -> int | None:
+    """Processors that this process may use; where the system does not say, those that there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _available_memory_mib() -> int | None:

@@ -30,6 +30,8 @@ CREATED = PREFIX + "created"
 VERSION = PREFIX + "version"
 KIND = PREFIX + "kind"
 """What it is for: `cell`, `database`, ..."""
+UNKNOWN = "unknown"
+"""In place of what a system does not show, such as macOS."""
 
 
 @cache
@@ -64,7 +66,9 @@ def is_ours(labels: Mapping[str, str]) -> bool:
 
 
 def owner_is_here(labels: Mapping[str, str]) -> bool:
-    """Whether the owner can be looked up from this process: same host, boot and pid namespace."""
+    """Whether the owner can be looked up from this process: same host, boot and pid namespace, on a system that shows processes."""
+    if _boot_id() == UNKNOWN:
+        return False
     return (labels.get(HOST), labels.get(BOOT), labels.get(PID_SPACE)) == (socket.gethostname(), _boot_id(), _pid_space())
 
 
@@ -98,11 +102,11 @@ def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return "unknown"
+        return UNKNOWN
 
 
 def _pid_space() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
-        return "unknown"
+        return UNKNOWN

@@ -4,6 +4,13 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from wardian.cli.engine import _print_table
+from wardian.sandbox.doctor import Check, Diagnosis, Status, _desktop_checks, _processor_check
+from wardian.sandbox.engine import ADVICE
+from wardian.sandbox.images import HINT
+
 WARDIAN = (sys.executable, "-c", "from wardian.cli import main; main()")
 
 
@@ -30,4 +37,21 @@ def test_an_absent_engine_is_a_finding_with_advice() -> None:
     engine = json.loads(done.stdout)["checks"]["engine_version"]
     assert done.returncode == 1
     assert engine["status"] == "failure"
-    assert "make engine" in engine["what_to_do"]
+    assert (engine["what_to_do"], "make engine" in engine["detail"]) == (ADVICE, False)
+
+
+def test_advice_for_several_checks_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    absent = [Check(name, Status.FAILURE, None, "not built", HINT) for name in ("base_image", "agent_image", "restore_tier")]
+    _print_table(Diagnosis(tuple(absent)))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (shown.count("make build-images"), shown.count("as above")) == (1, 2)
+
+
+@pytest.mark.parametrize(("machine", "status"), [("x86_64", "ok"), ("aarch64", "warning"), ("riscv64", "failure")])
+def test_a_processor_without_a_filter_is_a_failure_and_one_that_was_never_tried_a_warning(machine: str, status: str) -> None:
+    assert _processor_check(machine).status == status
+
+
+def test_docker_desktop_is_said_to_be_untried() -> None:
+    assert [check.status for check in _desktop_checks("Docker Desktop")] == ["warning"]
+    assert _desktop_checks("Debian GNU/Linux 12 (bookworm)") == ()

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 import pytest
 
+from wardian.sandbox import labels as owners
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.labels import BOOT, CREATED, PID, STARTED, age_s, is_ours, labels_for, owner_is_alive
 from wardian.sandbox.reap import is_orphan, reap
@@ -65,6 +66,13 @@ def test_a_dead_owner_that_nobody_waited_for_is_dead() -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not owner_is_alive(labels)
     child.wait()
+
+
+def test_where_a_system_shows_no_processes_no_owner_counts_as_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners, "_boot_id", lambda: owners.UNKNOWN)  # as on macOS
+    made = labels_for("cell") | {STARTED: ""}
+    assert owner_is_alive(made)
+    assert not is_orphan(made)
 
 
 def test_an_owner_elsewhere_is_judged_by_age_and_only_when_asked() -> None:

@@ -84,8 +84,11 @@ def _give_up(error: SandboxError) -> NoReturn:
 def _print_table(diagnosis: Diagnosis) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
     table = Table("check", "found", "what to do", title="Wardian doctor", title_justify="left")
+    shown: set[str] = set()
     for check in diagnosis.checks:
         found = "unknown" if check.value is None else str(check.value)
-        table.add_row(check.name, f"[{STYLES[check.status]}]{escape(found)}[/] [dim]{escape(check.detail)}[/]", escape(check.what_to_do))
+        todo = "as above" if check.what_to_do and check.what_to_do in shown else check.what_to_do
+        table.add_row(check.name, f"[{STYLES[check.status]}]{escape(found)}[/] [dim]{escape(check.detail)}[/]", escape(todo))
+        shown.add(check.what_to_do)
     console.print(table)
     console.print("usable" if diagnosis.usable else "not usable: mend what is red, then run it again", style="bold")
