@@ -54,15 +54,20 @@ PYTHON = platform.python_version()
 
 def versions_of(world: WorldDefinition, template_key: str, image: str | None) -> Versions:
     """The versions that a trajectory of `world` carries."""
-    tools = "\n".join(f"{tool.name} {tool.version} {openai_schema(tool)!r}" for tool in sorted(world.tools, key=lambda tool: tool.name))
     return Versions(
         wardian=__version__,
         env=env_version(world),
         renderer=RENDERER_VERSION,
-        tools=digest(tools.encode("utf-8", "surrogatepass")),
+        tools=tools_digest(world),
         template=template_key,
         image=image,
     )
+
+
+def tools_digest(world: WorldDefinition) -> str:
+    """Digest over the names, versions and schemas of all tools of the world."""
+    tools = "\n".join(f"{tool.name} {tool.version} {openai_schema(tool)!r}" for tool in sorted(world.tools, key=lambda tool: tool.name))
+    return digest(tools.encode("utf-8", "surrogatepass"))
 
 
 def env_version(world: WorldDefinition) -> str:
@@ -115,12 +120,12 @@ class AttemptRecorder:
         if info.receipt is not None:
             self.tier, self.cell = info.receipt.tier.value, f"{info.receipt.cell_id}#{info.receipt.epoch}"
         self.tokens += info.schema_tokens + first.tokens
-        wanted = set(info.task.tools)
+        known = {tool.name: tool.version for tool in self.setting.world.tools}
         return EpisodeStart(
             **self._named("episode_start", mask=1),
             world=self.setting.asked_for,
             observation=ObservationPart(rendered=first.rendered, tokens=first.tokens),
-            tools={tool.name: tool.version for tool in self.setting.world.tools if not wanted or tool.name in wanted},
+            tools={name: known[name] for name in info.task.tools or known},
             faults=self.setting.faults.model_dump(),
             malformed=self.setting.malformed,
             recompute_every=self.setting.recompute_every,
@@ -260,6 +265,7 @@ def sample_part(sampled: Sampled | None) -> SamplePart | None:
     lists = {name: getattr(sampled, name) for name in ("prompt_token_ids", "token_ids", "logprobs", "loss_mask")}
     part = SamplePart(
         text=sampled.text,
+        raw=sampled.raw,
         prompt_tokens=sampled.prompt_tokens,
         completion_tokens=sampled.completion_tokens,
         **{name: None if values is None else list(values) for name, values in lists.items()},

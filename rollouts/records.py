@@ -112,6 +112,7 @@ class SamplePart(Record):
     """What the policy's model gave along with its action; see `wardian.rollouts.policies.sampled.Sampled`."""
 
     text: str | None = None
+    raw: str | None = None
     prompt_token_ids: list[Annotated[int, Field(ge=0)]] | None = None
     token_ids: list[Annotated[int, Field(ge=0)]] | None = None
     logprobs: list[Annotated[float, Field(allow_inf_nan=False)]] | None = None
@@ -253,7 +254,7 @@ class EpisodeStart(Shared):
     world: str
     observation: ObservationPart
     tools: dict[str, int]
-    """Version of each tool that the agent gets."""
+    """Version of each tool that the agent gets, in the order in which it gets them."""
     faults: dict[str, Json]
     """The whole fault profile."""
     malformed: str

@@ -98,14 +98,17 @@ class EndpointPlayer:
             self.chat.answer(observation.rendered)
         completion = await self._ask(self.chat)
         answer = read(completion, self.options.text_format)
-        if self.options.text_format is None:
+        by_api = self.options.text_format is None
+        if by_api:
             self.chat.act(answer.action, answer.said, answer.ids)
         else:
             self.chat.write(answer.said)
+        said = None if answer.said in ("", held_text(answer.action)) else answer.said
         return Sampled(
             answer.action,
             checkpoint=completion.model or None,
-            text=None if answer.said in ("", held_text(answer.action)) else answer.said,
+            text=said if by_api else None,
+            raw=None if by_api else said,
             prompt_token_ids=completion.prompt_token_ids,
             token_ids=completion.token_ids,
             logprobs=completion.logprobs,

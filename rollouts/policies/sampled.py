@@ -16,7 +16,9 @@ class Sampled:
     checkpoint: str | None = None
     """The weights that made it; `None`: the policy's `checkpoint` as it was when the action was asked for."""
     text: str | None = None
-    """All of the model's text, reasoning and what stands beside calls included; `None` also where it is what the action holds."""
+    """The model's text where the action does not hold it: beside calls, or with its reasoning."""
+    raw: str | None = None
+    """All of its output, where the calls were read out of that."""
     prompt_token_ids: Sequence[int] | None = None
     """Of all that the model was shown for this action."""
     token_ids: Sequence[int] | None = None

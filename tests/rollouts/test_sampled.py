@@ -53,7 +53,8 @@ class Learner:
         if self.updates == 1:
             return call("show_item", item_id=101)
         if self.updates == 2:
-            return Sampled(call("show_item", item_id=102), "other", "Look.", [9], [1, 2], [-0.5, -1.5], [0, 1], 70, 2)
+            tokens: dict[str, Any] = {"prompt_token_ids": [9], "token_ids": [1, 2], "logprobs": [-0.5, -1.5], "loss_mask": [0, 1]}
+            return Sampled(call("show_item", item_id=102), "other", "Look.", **tokens, prompt_tokens=70, completion_tokens=2)
         return Message("Done.")
 
 

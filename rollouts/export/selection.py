@@ -1,0 +1,108 @@
+"""Which episodes of a trajectory may be learned from, and how many are left out for what.
+
+Only final attempts count. An episode whose task is of another split than `train` is never given: a folder that holds one is refused,
+unless it was said that only the training split is wanted. No option gives the others, since what was learned from cannot be measured on.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wardian.rollouts.export.errors import NothingToExport, SplitForbidden
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
+from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
+
+TRAIN = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A final attempt that is there from its start to its end."""
+
+    start: EpisodeStart
+    steps: tuple[StepRecord, ...]
+    end: EpisodeEnd
+
+
+@dataclass(slots=True)
+class Selection:
+    """Iterate it once; the counts are whole at the end."""
+
+    log: TrajectoryLog
+    where: Path
+    """What the log was read from."""
+    split: str | None = None
+    """`train`: leave out episodes of other splits; `None`: refuse them."""
+    include_masked: bool = False
+    """Give failed and cancelled episodes too; their mask is 0 and they have no reward."""
+    taken: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Episodes by reason."""
+
+    def __post_init__(self) -> None:
+        if self.split not in (None, TRAIN):
+            raise SplitForbidden(f"split: {self.split!r} is held out: only episodes of the split {TRAIN!r} are exported")
+
+    @classmethod
+    def open(cls, where: Path, *, split: str | None = None, include_masked: bool = False) -> "Selection":
+        """Select from a folder or a file of trajectories.
+
+        Raises:
+            SplitForbidden: another split than `train` is asked for.
+            LogBroken: there is no trajectory.
+        """
+        return cls(TrajectoryLog.open(where), where, split, include_masked)
+
+    def __iter__(self) -> Iterator[Episode]:
+        """Give the episodes in the order of the log.
+
+        Raises:
+            SplitForbidden: an episode is of a split that is held out, and `split` is not `train`.
+            LogBroken: a line is not readable.
+        """
+        for name in self.log.episodes:
+            attempts = self.log.attempts(name)
+            found = self._whole(attempts[-1]) if attempts else "unfinished"
+            if isinstance(found, Episode):
+                self.taken += 1
+                yield found
+            else:
+                self.left_out[found] += 1
+
+    def must_have_some(self) -> None:
+        """Call it at the end.
+
+        Raises:
+            NothingToExport: all were left out; says why.
+        """
+        if not self.taken:
+            raise NothingToExport(f"there is nothing to export{f'; left out: {self.counts()}' if self.left_out else ''}")
+
+    def counts(self) -> str:
+        """What was left out, in words."""
+        return ", ".join(f"{count} {reason}" for reason, count in sorted(self.left_out.items()))
+
+    def _whole(self, last: AttemptLog) -> "Episode | str":
+        """The episode, or why it is left out. The split is looked at first, whatever else is wrong."""
+        split = _split_of(last)
+        if split not in (TRAIN, ""):
+            if self.split is None:
+                raise SplitForbidden(
+                    f"{last.episode_id}: its task is of the split {split!r}, which is never exported for training; "
+                    f"--split {TRAIN} leaves such episodes out"
+                )
+            return f"split {split}"
+        if last.end is None:
+            return "unfinished"
+        if not last.end.mask and not self.include_masked:
+            return f"masked ({last.end.end_cause})"
+        if last.start is None or [step.step for step in last.steps] != list(range(1, last.end.steps + 1)):
+            return "lines missing"
+        return Episode(last.start, tuple(last.steps), last.end)
+
+
+def _split_of(attempt: AttemptLog) -> str:
+    """The split of its task: the first that is not `train`, should its lines differ; empty when it never began."""
+    splits = [line.split for line in (attempt.start, *attempt.steps, attempt.end) if line is not None and line.split]
+    return next((split for split in splits if split != TRAIN), splits[0] if splits else "")
