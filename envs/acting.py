@@ -30,8 +30,8 @@ async def act(episode: Episode, action: Action, turn: Turn) -> Ending | None:
             return ending
         case ToolCalls():
             return _refuse(episode, Malformed("", "There is no tool call in this action; send at least one."), turn)
-        case Message():
-            return _message(episode, turn)
+        case Message(text):
+            return _message(episode, text, turn)
         case Malformed():
             return _refuse(episode, action, turn)
 
@@ -43,6 +43,8 @@ async def _run(episode: Episode, calls: tuple[ToolCall, ...], turn: Turn) -> End
         result, event = await episode.toolbox.call(episode.world, call, agent_id=episode.task.agent_id, step=episode.step)
         episode.log.append(event)
         turn.results.append(result.visible())
+        if episode.conversation is not None:
+            episode.conversation.call(episode.world, event)
         if result.inexact:
             turn.inexact.append(f"{call.tool}: {result.inexact}")
         ending = _counted(episode, turn, invalid=result.status in INVALID) or episode.over_budget()
@@ -51,10 +53,17 @@ async def _run(episode: Episode, calls: tuple[ToolCall, ...], turn: Turn) -> End
     return None
 
 
-def _message(episode: Episode, turn: Turn) -> Ending | None:
+def _message(episode: Episode, text: str, turn: Turn) -> Ending | None:
+    """Say something to the customer or user. One that does not end the episode waits for the answer."""
+    talk, world = episode.conversation, episode.world
     turn.results.append(delivered())
-    ending = _counted(episode, turn, invalid=False)
-    return Ending(EndKind.TERMINATED, EndCause.MESSAGE) if episode.family.ends_on_message() else ending
+    if episode.family.ends_on_message(talk.hear(text) if talk and talk.waits(world) else None):
+        return _counted(episode, turn, invalid=False) or Ending(EndKind.TERMINATED, EndCause.MESSAGE)
+    if talk is not None:
+        talk.message(world, text)
+        let_happen(episode, turn)
+        world.clock.advance(talk.answer_in_ms(world))
+    return _counted(episode, turn, invalid=False)
 
 
 def _refuse(episode: Episode, action: Malformed, turn: Turn) -> Ending | None:

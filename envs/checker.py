@@ -14,13 +14,16 @@ import anyio
 
 from wardian.envs.acting import INVALID
 from wardian.envs.action import Action, Malformed, ToolCalls, call
+from wardian.envs.conversation import SENDER
+from wardian.envs.customer_check import customer_findings, drawn_text, made_of
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import NotReset
 from wardian.envs.family import Family
 from wardian.envs.observation import has_control_token
-from wardian.envs.playing import Played, play_idle, play_reference
+from wardian.envs.playing import Played, play_idle, play_messages, play_reference
 from wardian.envs.task import Difficulty, TaskId
+from wardian.sandbox.streams import stream
 from wardian.tools.contract import Json, ToolCall
 from wardian.tools.faults import NONE, PROFILES, REALISTIC, FaultProfile
 
@@ -31,6 +34,10 @@ import pickle, sys
 for family, difficulty, seed in pickle.load(sys.stdin.buffer):
     print(family.generate(difficulty, seed).hash)
 """
+
+
+TALKS = 12
+"""Messages to a customer in one try."""
 
 
 class EnvironmentBroken(AssertionError):
@@ -44,12 +51,12 @@ async def check_environment(
     seeds: Sequence[int] = (1, 2, 3),
     profiles: Sequence[FaultProfile] = tuple(PROFILES.values()),
 ) -> None:
-    """Check tasks, determinism, the reference solution, the idle agent, invalid calls, and the order of calls.
+    """Check tasks, customers, determinism, the reference solution, the idle agent, invalid calls, and the order of calls.
 
     Raises:
         EnvironmentBroken: with all findings, each naming family, difficulty, seed and profile.
     """
-    findings = [*_check_tasks(world, seeds), *await _check_other_process(world, seeds)]
+    findings = [*_check_tasks(world, seeds), *_check_customers(world, seeds), *await _check_other_process(world, seeds)]
     for profile in profiles:
         async with make_env(profile) as env:
             findings += await _check_reference(env, world, seeds, profile)
@@ -60,6 +67,7 @@ async def check_environment(
         findings += await _check_secrets(env, world, seeds)
     async with make_env(REALISTIC) as env:
         findings += await _check_determinism(env, world, seeds[0])
+        findings += await _check_talk(env, world, seeds[0])
     if findings:
         raise EnvironmentBroken(f"{world.name}: {len(findings)} findings:\n" + "\n".join(findings))
 
@@ -85,6 +93,33 @@ def _check_tasks(world: WorldDefinition, seeds: Sequence[int]) -> Iterator[str]:
             yield f"{one.id}: the same task as {other.id}"
     if has_control_token(world.policy) or any(has_control_token(task.instruction) for task in tasks):
         yield "instruction, policy: holds what looks like a control token of a chat template"
+
+
+def _check_customers(world: WorldDefinition, seeds: Sequence[int]) -> Iterator[str]:
+    for family, difficulty, seed in _cases(world, seeds):
+        task = family.generate(difficulty, seed)
+        customer, again = family.customer(task), family.customer(task)
+        if customer is not None and again is not None:
+            yield from customer_findings(task, customer, again)
+
+
+async def _check_talk(env: ToolEnvironment, world: WorldDefinition, seed: int) -> list[str]:
+    """Talk to the customer at length, twice: equal episodes, and not a word that the customer cannot say."""
+    findings = []
+    for task_id in _ids(world, [seed]):
+        parsed = TaskId.parse(task_id)
+        family = world.family(parsed.family)
+        customer = family.customer(family.generate(parsed.difficulty, parsed.seed))
+        if customer is None:
+            continue
+        drawn = (drawn_text(customer, stream(number, task_id)) for number in range(TALKS * 4))
+        texts = [text for text in drawn if customer.hear(text).asks][:TALKS]
+        one, other = [await play_messages(env, task_id, texts, seed) for _ in range(2)]
+        if one.signature() != other.signature():
+            findings.append(f"{task_id}: two talks of one seed differ")
+        words = [word["text"] for step in one.steps for word in step.observation.incoming if word["from"] == SENDER]
+        findings += [f"{task_id}: the customer says {text!r}" for text in words if not made_of(text, customer.sayings())]
+    return findings
 
 
 async def _check_other_process(world: WorldDefinition, seeds: Sequence[int]) -> list[str]:

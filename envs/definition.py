@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wardian.envs.conversation import Channel
 from wardian.envs.errors import TaskError
 from wardian.envs.events import EventHandler
 from wardian.envs.family import Family
@@ -29,6 +30,8 @@ class WorldDefinition:
     """Scopes that an agent holds, read from world state (revoked ones are taken off by the toolbox)."""
     events: Mapping[str, EventHandler] = field(default_factory=dict)
     """How background events are carried out, by kind."""
+    channel: Channel = Channel()  # noqa: RUF009 - frozen
+    """Where what a customer says is kept, for families with a customer."""
     needs_cell: bool = True
 
     def family(self, name: str) -> Family:

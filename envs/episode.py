@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from wardian.envs.action import StepInfo
 from wardian.envs.changes import Ledger, files_between
+from wardian.envs.conversation import Conversation
 from wardian.envs.ending import EndCause, Ending, EndKind
 from wardian.envs.errors import StateMismatch
 from wardian.envs.events import EventHandler, WorldEvent
@@ -39,6 +40,8 @@ class Episode:
     """Names of the tools that work in the cell."""
     handlers: Mapping[str, EventHandler] = field(default_factory=dict)
     """Of background events, by kind."""
+    conversation: Conversation | None = None
+    """With the customer, where the family has one."""
     start_rows: tuple[RowChange, ...] = ()
     """The task's own rows, as changes against the template."""
     start_files: Mapping[str, FileChange] = field(default_factory=dict)

@@ -8,6 +8,8 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 from wardian.envs.action import Action, Observation
+from wardian.envs.customer import Customer
+from wardian.envs.hearing import Heard
 from wardian.envs.parameters import Parameter
 from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Difficulty, Task
@@ -47,6 +49,14 @@ class Family(ABC):
         Must solve every task of the family under every shipped fault profile.
         """
 
-    def ends_on_message(self) -> bool:
-        """Whether a message to the customer or user ends the episode."""
-        return True
+    def customer(self, task: Task) -> Customer | None:
+        """The customer whom the agent's messages reach; `None` where there is none. They tell `Task.facts` and nothing else."""
+        return None
+
+    def ends_on_message(self, heard: Heard | None) -> bool:
+        """Whether a message ends the episode.
+
+        `heard` is what the customer understood of it; `None` where there is none, or one who waits for nothing any more. By default a
+        message that asks the customer for something goes on, and every other one is the agent's last word.
+        """
+        return heard is None or not heard.asks

@@ -1,5 +1,6 @@
 """Plays one episode by a generator of actions, such as a family's reference solution, and keeps every step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wardian.envs.action import Message, Observation, Step
@@ -39,6 +40,12 @@ async def play_idle(env: ToolEnvironment, task_id: str, seed: int = 0) -> Played
     return await _play(env, first, _idle())
 
 
+async def play_messages(env: ToolEnvironment, task_id: str, texts: Sequence[str], seed: int = 0) -> Played:
+    """Say `texts` one after another, until the episode is over."""
+    first = await env.reset(task_id, seed)
+    return await _play(env, first, _saying(texts))
+
+
 async def _play(env: ToolEnvironment, first: Observation, solution: Solution) -> Played:
     steps: list[Step] = []
     try:
@@ -53,6 +60,11 @@ async def _play(env: ToolEnvironment, first: Observation, solution: Solution) ->
     finally:
         solution.close()
     return Played(first, tuple(steps))
+
+
+def _saying(texts: Sequence[str]) -> Solution:
+    for text in texts:
+        yield Message(text)
 
 
 def _idle() -> Solution:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wardian.envs.conversation import Conversation
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.episode import Episode
 from wardian.envs.errors import TaskError
@@ -63,7 +64,10 @@ class Stage:
                 await place_files(world, task)
             toolbox = self._toolbox(task)
             self._held.callback(toolbox.close)
+            talk = self._conversation(task, family)
             queue_planned(world, task.events, self.world.events)
+            if talk is not None:
+                talk.begin(world)
         except BaseException as error:
             self.give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
             raise
@@ -77,7 +81,8 @@ class Stage:
             toolbox=toolbox,
             malformed=self.malformed,
             cell_tools=frozenset(tool.name for tool in toolbox.tools.values() if tool.source is Source.CELL),
-            handlers=self.world.events,
+            handlers={**self.world.events, **(talk.handlers() if talk else {})},
+            conversation=talk,
             start_rows=rows,
             start_files=world.files.changes,
             last_files=world.files.changes,
@@ -97,6 +102,10 @@ class Stage:
         finally:
             if lease is not None and self.cells is not None:
                 self.cells.release(lease, lost=lost)
+
+    def _conversation(self, task: Task, family: Family) -> Conversation | None:
+        customer = family.customer(task)
+        return Conversation(customer, self.world.channel, task.agent_id) if customer else None
 
     def _toolbox(self, task: Task) -> Toolbox:
         known: dict[str, Tool[Json]] = {tool.name: tool for tool in self.world.tools}

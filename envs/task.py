@@ -82,6 +82,8 @@ class Task:
     """Scopes that a fault may revoke midway in this task."""
     due_faults: tuple[DueFault, ...] = ()
     """Faults that this task is about: certain under any profile that has faults."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What the customer knows, by name; the only values that they ever tell."""
     events: tuple[PlannedEvent, ...] = ()
     """What happens in the background, at times that each episode draws."""
     split: str = "train"

@@ -50,6 +50,8 @@ A world for agents, made from Wardian's toy world. It works as it is; change it 
 | `schema.py` | tables |
 | `seed.py` | rows of the start state, the same for every task |
 | `tools.py` | what the agent may do; `wardian new tool NAME --world {name}` adds one |
+| `events.py` | what happens by itself |
+| `customer.py` | whom the agent's messages reach, in one of the families |
 | `families/` | generators of tasks, each with its reference solution |
 | `verify.py` | checks on the final state |
 | `POLICY.md` | the rules that the agent must keep |

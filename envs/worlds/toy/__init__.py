@@ -7,6 +7,8 @@ from wardian.tools.packs.files import file_tools
 from wardian.tools.packs.waiting import WAIT
 
 from . import seed
+from .events import EVENTS
+from .families.counter import AtTheCounter
 from .families.requests import LendingDesk
 from .schema import Base
 from .tools import TOOLS
@@ -16,12 +18,13 @@ def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="toy",
-        version="2",
+        version="3",
         title="A library that lends things",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("toy", Base.metadata, seed.seed_rows, builder_modules=(seed.__name__,)),
         tools=(*TOOLS, *file_tools(with_shell=False), WAIT),
-        families=(LendingDesk(),),
+        families=(LendingDesk(), AtTheCounter()),
         files=file_layer(__name__),
+        events=EVENTS,
         scopes_of=lambda world, agent_id: frozenset({"desk", "workshop"}),
     )

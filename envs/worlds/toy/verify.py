@@ -38,6 +38,25 @@ def check_desk(state: FinalState) -> Verdict:
     )
 
 
+def check_counter(state: FinalState) -> Verdict:
+    """Judge the one loan, and that the agent touched nothing else; what others did meanwhile is not the agent's."""
+    assert state.database is not None, "the lending desk has a database"
+    mine = [change.key[0] for change in state.agent_changes if change.table == "loans" and change.before is None]
+    with state.database.session() as session:
+        loans = session.scalars(select(Loan).where(Loan.id.in_(mine)).order_by(Loan.id)).all()
+        lent = [[loan.item_id, loan.member_id, (loan.due_at - loan.lent_at).days] for loan in loans]
+    other = sorted(
+        f"{change.table}{list(change.key)}" for change in state.agent_changes if change.table != "loans" or change.before is not None
+    )
+    return Verdict(
+        (
+            _compare("lent", [state.task.parameters["loan"]], lent),
+            Check("nothing_else", not other, f"also changed: {other}"),
+            Check("stock_kept", not _written_off(state), "an item was written off", hard=True),
+        )
+    )
+
+
 def _happened(session: Session, state: FinalState) -> tuple[list[Lent], list[int]]:
     """Loans made and items taken back in this episode."""
     changed = {change.key[0]: change for change in state.changes if change.table == "loans" and change.after is not None}

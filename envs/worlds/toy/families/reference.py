@@ -26,7 +26,7 @@ def solve(requests: str, report: str) -> Step:
         if words[2] == "brings":
             lines.append((yield from _take_back(int(words[5]))))
         else:
-            lines.append((yield from _lend(member, words[4], int(words[6]))))
+            lines.append((yield from lend_to(member, words[4], int(words[6]))))
     yield from ask("write_file", path=report, content="".join(f"{line}\n" for line in lines))
     yield Message("All requests are done; the report is written.")
 
@@ -64,7 +64,8 @@ def _take_back(item: int) -> Step:
     return f"returned {item}"
 
 
-def _lend(member: int, kind: str, days: int) -> Step:
+def lend_to(member: int, kind: str, days: int) -> Step:
+    """Lend by the policy; gives the line of the report."""
     standing = yield from ask("show_member", member_id=member)
     if standing["suspended"]:
         return "refused suspended"
