@@ -8,6 +8,7 @@ from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty
 from wardian.envs.verifier import FinalState
 from wardian.envs.worlds.billing.cases import Kind
+from wardian.envs.worlds.billing.families.escalation import SCENARIOS
 from wardian.envs.worlds.billing.families.recovery import TRAPS
 from wardian.envs.worlds.billing.verify import check_ticket
 from wardian.sandbox.files import FileChanges
@@ -44,6 +45,7 @@ def test_the_page_lists_families_claims_and_traps() -> None:
     assert re.findall(r"^### `([a-z-]+)`$", PAGE.split("\n## Tools\n")[0], re.MULTILINE) == [family.name for family in WORLD.families]
     assert named("### `billing-dispute`") == [kind.value for kind in Kind]
     assert named("### `error-recovery`") == list(TRAPS)
+    assert named("### `policy-escalation`") == list(SCENARIOS)
 
 
 def test_the_page_lists_the_parameters_as_they_are_drawn() -> None:

@@ -10,7 +10,7 @@ from wardian.envs.environment import ToolEnvironment
 from wardian.envs.registry import load_world, open_environment
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.verifier import Verdict
-from wardian.envs.worlds.billing.families.reference import Step
+from wardian.envs.worlds.billing.families.acts import Step
 from wardian.envs.worlds.billing.policies import vandal_calls
 from wardian.sandbox.streams import stream
 from wardian.tools.faults import MILD

@@ -16,11 +16,11 @@ from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.families.recovery import TRAPS
 from wardian.envs.worlds.billing.scene import NEWEST_FIRST
-from wardian.envs.worlds.billing.seed import NOW, PRICES
+from wardian.envs.worlds.billing.seed import NOW, PRICES, QUEUES
 from wardian.envs.worlds.billing.tools.acting import Reason, Resolution
 
 WORLD = load_world("billing")
-DISPUTE, RECOVERY = WORLD.families
+DISPUTE, RECOVERY, _ = WORLD.families
 SEEDS = range(60)
 HASHES = """
 from wardian.envs.registry import load_world
@@ -103,7 +103,10 @@ def test_evidence_is_of_the_past_and_in_order(family: Family, difficulty: Diffic
         if made(family, difficulty, seed).parameters["evidence_order"] == NEWEST_FIRST:
             lines.reverse()
         assert all(
-            re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ,gw_[0-9a-f]{12},(authorised|captured|reversed),\d+", line) for line in lines
+            re.fullmatch(
+                r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ,gw_[0-9a-f]{12},(authorised|captured|reversed|chargeback|chargeback_withdrawn),\d+", line
+            )
+            for line in lines
         )
         assert lines == sorted(lines)
 
@@ -139,7 +142,16 @@ def test_the_policy_names_only_what_exists() -> None:
     tools = {tool.name for tool in WORLD.tools}
     codes = {*get_args(Reason), *get_args(Resolution)}
     files = {"gateway.csv", "order_form.txt", "mail.txt", "plan_changes.csv"}
-    others = {"agent-7", "/workspace/tickets/<ticket id>/", "/workspace/policies", "grep", "awk", "refunds:write", "refunds-approval"}
+    others = {
+        "agent-7",
+        "/workspace/tickets/<ticket id>/",
+        "/workspace/policies",
+        "grep",
+        "awk",
+        "refunds:write",
+        *(str(queue["id"]) for queue in QUEUES),
+    }
+    others |= {"chargeback", "chargeback_withdrawn", "contract", "paid_at", "created_at"}
     named = set(re.findall(r"`([^`]+)`", WORLD.policy))
     assert named <= tools | codes | files | others
     assert {"double_charge", "wrong_plan", "after_cancellation", "proration", "issue_refund"} <= named

@@ -42,20 +42,26 @@ def double_charge(task: Task) -> int:
     return int(payment["amount_cents"]) - sum(gone)
 
 
+def billed(task: Task) -> int:
+    """Price of the plan on the invoice in question."""
+    mine = [line for line in task.rows["invoice_lines"] if line["invoice_id"] == task.parameters["invoice_id"]]
+    return next(int(str(line["amount_cents"])) for line in mine if line["kind"] == "plan")
+
+
 def wrong_plan(task: Task) -> int:
     forms = "\n".join(lines(task, "order_form.txt")).split("\n\n")
     mine = [form for form in forms if f"Subscription: {row(task, 'invoices')['subscription_id']}\n" in f"{form}\n"]
     (valid,) = [form for form in mine if "VOID" not in form]
-    return int(row(task, "invoices")["total_cents"]) - PRICES[re.findall(r"Plan ordered: (\w+)", valid)[0]]
+    return billed(task) - PRICES[re.findall(r"Plan ordered: (\w+)", valid)[0]]
 
 
 def after_cancellation(task: Task) -> int:
     mine = f", subscription {row(task, 'invoices')['subscription_id']}"
     (confirmed,) = [line.removesuffix(mine).split()[-1] for line in lines(task, "mail.txt") if "confirmed:" in line and line.endswith(mine)]
-    price, period = int(row(task, "payments")["amount_cents"]), str(row(task, "invoices")["period"])
+    price, period = billed(task), str(row(task, "invoices")["period"])
     if confirmed[:7] == period:
         return price - half_up(Fraction(price * int(confirmed[8:]), days_of(period)))
-    return price if confirmed < period else 0
+    return int(row(task, "payments")["amount_cents"]) if confirmed < period else 0
 
 
 def proration(task: Task) -> int:
@@ -65,7 +71,7 @@ def proration(task: Task) -> int:
     if date[:7] != invoice["period"]:
         return 0
     days, old_days = days_of(date), int(date[8:]) - 1
-    return int(invoice["total_cents"]) - half_up(Fraction(PRICES[before] * old_days + PRICES[after] * (days - old_days), days))
+    return billed(task) - half_up(Fraction(PRICES[before] * old_days + PRICES[after] * (days - old_days), days))
 
 
 def days_of(date: str) -> int:
@@ -77,6 +83,29 @@ def half_up(cents: Fraction) -> int:
 
 
 OWED = {"double_charge": double_charge, "wrong_plan": wrong_plan, "after_cancellation": after_cancellation, "proration": proration}
+THREAT = re.compile(r"hear from my lawyer|going to court over|filed a complaint against you|letter before action|report you to the")
+TAKEN_BACK = re.compile(r"forget what I wrote|take that back")
+
+
+def handed(task: Task, left: int) -> tuple[str, list[int]] | None:
+    """Queue and facts by section 5 of the manual, from rows and files alone."""
+    invoice, payment, customer, ticket = (row(task, table) for table in ("invoices", "payments", "customers", "tickets"))
+    said = [str(found["body"]) for found in task.rows["messages"] if found["ticket_id"] == ticket["id"]]
+    turns = [bool(THREAT.search(text)) for text in said if THREAT.search(text) or TAKEN_BACK.search(text)]
+    if turns and turns[-1]:
+        return "legal", [customer["id"], invoice["id"]]
+    moves = sorted(line.split(",") for line in lines(task, "gateway.csv")[1:] if payment["gateway_ref"] in line)
+    if [event for _, _, event, _ in moves if "chargeback" in event][-1:] == ["chargeback"]:
+        return "fraud", [payment["id"], payment["amount_cents"]]
+    parts = [int(str(line["amount_cents"])) for line in task.rows["invoice_lines"] if line["invoice_id"] == invoice["id"]]
+    if sum(parts) != invoice["total_cents"]:
+        return "engineering", [invoice["id"], abs(sum(parts) - invoice["total_cents"])]
+    if left and customer["segment"] == "contract":
+        return "accounts", [customer["id"], payment["id"], left]
+    days = (ticket["created_at"].date() - payment["paid_at"].date()).days
+    if left and days > 120:
+        return "refunds-approval", [payment["id"], left, days]
+    return ("refunds-approval", [payment["id"], left]) if left > 25000 else None
 
 
 @every_case
@@ -85,8 +114,11 @@ def test_the_truth_is_what_rows_and_files_say(family: Family, difficulty: Diffic
         wanted = task.parameters
         refunds = [found for found in task.rows.get("refunds", ()) if found["payment_id"] == wanted["payment_id"]]
         prior, owed = sum(int(str(found["amount_cents"])) for found in refunds), OWED[wanted["kind"]](task)
-        expected = "declined_unfounded" if owed == 0 else "refunded" if owed > prior else "already_refunded"
-        assert (wanted["refund_cents"], wanted["resolution"]) == (max(0, owed - prior), expected), task.id
+        left = max(0, owed - prior)
+        own = (left, "declined_unfounded" if owed == 0 else "refunded" if left else "already_refunded")
+        queue, facts = handed(task, left) or (None, [])
+        assert (wanted["queue"], wanted["facts"]) == (queue, facts), task.id
+        assert (wanted["refund_cents"], wanted["resolution"]) == ((0, None) if queue else own), task.id
 
 
 @every_case

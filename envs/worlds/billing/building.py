@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from wardian.envs.worlds.billing.cases import Case, Kind, total_cents
-from wardian.envs.worlds.billing.evidence import DECISIVE, HOUR_S, Movement, Papers, evidence
+from wardian.envs.worlds.billing.evidence import DECISIVE, GATEWAY, Movement, Papers, evidence
 from wardian.envs.worlds.billing.letters import CLAIMS, SUBJECTS, letters
 from wardian.envs.worlds.billing.looks import file_look
 from wardian.envs.worlds.billing.pages import old_pages
@@ -26,6 +26,8 @@ from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.tools.contract import Json
 
 TABLES = ("customers", "subscriptions", "invoices", "invoice_lines", "payments", "tickets", "messages", "refunds")
+MONTH_BEFORE = "2026-01"
+"""Billed as well where the first month is in question, so that there is another invoice in any case."""
 TICKET_ID = FIRST_TASK_ID + 1
 FOLDER = f"/workspace/tickets/{TICKET_ID}"
 
@@ -68,7 +70,7 @@ class Built:
         return FileLayer(self.files)
 
 
-def decisive_look(built: Built, kind: Kind) -> dict[str, Json]:
+def claim_look(built: Built, kind: Kind) -> dict[str, Json]:
     """The look at a file without which a claim cannot be decided."""
     marks = {
         Kind.DOUBLE_CHARGE: built.refs,
@@ -77,6 +79,11 @@ def decisive_look(built: Built, kind: Kind) -> dict[str, Json]:
         Kind.PRORATION: [f",{built.subscription_id},"],
     }
     return file_look(f"{FOLDER}/{DECISIVE[kind]}", marks[kind])
+
+
+def gateway_look(built: Built) -> dict[str, Json]:
+    """The look at what the gateway did with the payment in question."""
+    return file_look(f"{FOLDER}/{GATEWAY}", built.refs[-1:])
 
 
 def build(case: Case, scene: Scene, rng: Random) -> Built:
@@ -89,7 +96,7 @@ def build(case: Case, scene: Scene, rng: Random) -> Built:
         if number == place:
             _main_customer(built, rng, name, case, scene)
         else:
-            _account(built, rng, _customer(built, rng, name, "standard"), case.billed_plan)
+            _account(built, rng, _customer(built, rng, name, case.other_segment), case.billed_plan)
     _tickets(built, rng, case, scene)
     if case.prior_cents:
         paid_at = period_start(case.period) + timedelta(days=9)
@@ -111,7 +118,7 @@ def _customer(built: Built, rng: Random, name: str, segment: str) -> int:
 
 def _main_customer(built: Built, rng: Random, name: str, case: Case, scene: Scene) -> None:
     """The ticket's customer: the subscription in question, and its twins in some order."""
-    built.customer_id = _customer(built, rng, name, "standard")
+    built.customer_id = _customer(built, rng, name, case.segment)
     before = rng.randrange(scene.twin_subscriptions + 1)
     for number in range(scene.twin_subscriptions + 1):
         if number == before:
@@ -119,43 +126,56 @@ def _main_customer(built: Built, rng: Random, name: str, case: Case, scene: Scen
         else:
             subscription, paid = _account(built, rng, built.customer_id, case.billed_plan)
             built.twins.append(subscription)
-            _, ref = paid[case.period]
-            built.movements.append(Movement(ref, PRICES[case.billed_plan], 9 * HOUR_S + 61 * number))
+            built.movements.append(_movement(case, *paid[case.period], PRICES[case.billed_plan], case.events_elsewhere))
+    if not built.twins and case.events_elsewhere:
+        at = period_start(case.period) + timedelta(hours=rng.randint(7, 200))
+        built.movements.append(_movement(case, gateway_ref(rng), at, PRICES[case.billed_plan], case.events_elsewhere))
 
 
 def _disputed_account(built: Built, rng: Random, case: Case) -> None:
     """The subscription in question, with the payments that the case is about."""
     plan = case.other_plan if case.kind is Kind.PRORATION else case.billed_plan
     built.subscription_id = _subscription(built, built.customer_id, plan)
-    for period in PERIODS:
+    for period in (MONTH_BEFORE, *PERIODS) if case.period == PERIODS[0] else PERIODS:
         if case.kind is Kind.AFTER_CANCELLATION and period > case.period:
             break  # who cancelled was not billed after the month in question
-        invoice, payment, ref = _month(built, rng, built.customer_id, built.subscription_id, case.billed_plan, period)
         if period == case.period:
-            built.invoice_id, built.payment_id = invoice, payment
-            _movements(built, rng, case, ref)
+            _disputed_month(built, rng, case)
+        else:
+            _month(built, rng, built.customer_id, built.subscription_id, case.billed_plan, period)
 
 
-def _movements(built: Built, rng: Random, case: Case, ref: str) -> None:
-    cents = total_cents(case)
-    built.movements.append(Movement(ref, cents, 7 * HOUR_S))
-    built.refs.append(ref)
+def _disputed_month(built: Built, rng: Random, case: Case) -> None:
+    """The invoice in question and its payments; the last one is the payment in question."""
+    total = total_cents(case)
+    extra = (("overage", "units above the included ones", case.overage_cents), ("discount", "loyalty discount", -case.discount_cents))
+    built.invoice_id, issued = _invoice(built, built.customer_id, built.subscription_id, case.billed_plan, case.period, total)
+    for kind, description, cents in extra:
+        if cents:
+            built.add("invoice_lines", invoice_id=built.invoice_id, kind=kind, description=description, amount_cents=cents)
+    first = issued + timedelta(minutes=rng.randint(5, 500))
+    last = first if case.paid_days is None else NOW - timedelta(days=case.opened_days + case.paid_days, minutes=rng.randint(0, 500))
     if case.kind is Kind.DOUBLE_CHARGE:
-        at = period_start(case.period) + timedelta(days=1)
-        built.payment_id, again = _payment(built, rng, built.invoice_id, built.customer_id, cents, at)
-        built.refs.append(again)
-        returned = cents * case.returned_percent // 100 if case.founded else cents
-        built.movements.append(Movement(again, cents, 27 * HOUR_S, (("reversed", returned),) if returned else ()))
+        _, ref = _payment(built, rng, built.invoice_id, built.customer_id, total, first)
+        built.refs.append(ref)
+        built.movements.append(_movement(case, ref, first, total))
+        last = last if last > first else first + timedelta(hours=17)
+    returned = (total * case.returned_percent // 100 if case.founded else total) if case.kind is Kind.DOUBLE_CHARGE else 0
+    built.payment_id, ref = _payment(built, rng, built.invoice_id, built.customer_id, total, last)
+    built.refs.append(ref)
+    built.movements.append(_movement(case, ref, last, total, case.later_events, returned))
 
 
-def _account(built: Built, rng: Random, customer_id: int, plan: str) -> tuple[int, dict[str, tuple[int, str]]]:
-    """An undisputed subscription with an invoice and a payment for each month; gives it, and each month's payment and reference."""
+def _movement(case: Case, ref: str, at: datetime, cents: int, events: tuple[str, ...] = (), returned: int = 0) -> Movement:
+    later = [("reversed", returned)] if returned else []
+    at_s = int((at - period_start(case.period)).total_seconds())
+    return Movement(ref, cents, at_s, (*later, *((event, cents) for event in events)))
+
+
+def _account(built: Built, rng: Random, customer_id: int, plan: str) -> tuple[int, dict[str, tuple[str, datetime]]]:
+    """An undisputed subscription, paid month by month; gives it, and reference and time of each month's payment."""
     subscription = _subscription(built, customer_id, plan)
-    paid = {}
-    for period in PERIODS:
-        _, payment, ref = _month(built, rng, customer_id, subscription, plan, period)
-        paid[period] = (payment, ref)
-    return subscription, paid
+    return subscription, {period: _month(built, rng, customer_id, subscription, plan, period) for period in PERIODS}
 
 
 def _subscription(built: Built, customer_id: int, plan: str) -> int:
@@ -164,13 +184,21 @@ def _subscription(built: Built, customer_id: int, plan: str) -> int:
     return built.add("subscriptions", **common, started_at=started, cancelled_at=None)
 
 
-def _month(built: Built, rng: Random, customer_id: int, subscription: int, plan: str, period: str) -> tuple[int, int, str]:
-    issued, price = period_start(period) + timedelta(hours=6), PRICES[plan]
+def _month(built: Built, rng: Random, customer_id: int, subscription: int, plan: str, period: str) -> tuple[str, datetime]:
+    """An invoice of the plan's price, and its payment."""
+    invoice, issued = _invoice(built, customer_id, subscription, plan, period, PRICES[plan])
+    at = issued + timedelta(minutes=rng.randint(5, 500))
+    _, ref = _payment(built, rng, invoice, customer_id, PRICES[plan], at)
+    return ref, at
+
+
+def _invoice(built: Built, customer_id: int, subscription: int, plan: str, period: str, total: int) -> tuple[int, datetime]:
+    issued = period_start(period) + timedelta(hours=6)
     invoice = built.add(
-        "invoices", customer_id=customer_id, subscription_id=subscription, period=period, total_cents=price, issued_at=issued
+        "invoices", customer_id=customer_id, subscription_id=subscription, period=period, total_cents=total, issued_at=issued
     )
-    built.add("invoice_lines", invoice_id=invoice, kind="plan", description=f"{plan} plan, {period}", amount_cents=price)
-    return invoice, *_payment(built, rng, invoice, customer_id, price, issued + timedelta(minutes=rng.randint(5, 500)))
+    built.add("invoice_lines", invoice_id=invoice, kind="plan", description=f"{plan} plan, {period}", amount_cents=PRICES[plan])
+    return invoice, issued
 
 
 def _payment(built: Built, rng: Random, invoice: int, customer_id: int, cents: int, at: datetime) -> tuple[int, str]:
@@ -180,10 +208,10 @@ def _payment(built: Built, rng: Random, invoice: int, customer_id: int, cents: i
 
 def _tickets(built: Built, rng: Random, case: Case, scene: Scene) -> None:
     """The ticket, and after it an open one of each look-alike with the same claim on an invoice of their own."""
-    at = NOW - timedelta(hours=5)
+    at = NOW - timedelta(days=case.opened_days, hours=5)
     mine = [row["id"] for row in built.rows["invoices"] if row["customer_id"] == built.customer_id and row["id"] != built.invoice_id]
     claim = _claim(case, built.invoice_id)
-    _ticket(built, case, built.customer_id, at, letters(rng, scene, claim, rng.choice(mine)))
+    _ticket(built, case, built.customer_id, at, letters(rng, scene, claim, rng.choice(mine), case.remarks))
     theirs = {row["customer_id"]: row["id"] for row in built.rows["invoices"] if row["period"] == case.period}
     theirs.pop(built.customer_id)
     for number, (customer_id, invoice_id) in enumerate(theirs.items(), start=1):
@@ -191,7 +219,8 @@ def _tickets(built: Built, rng: Random, case: Case, scene: Scene) -> None:
 
 
 def _claim(case: Case, invoice_id: object) -> str:
-    return CLAIMS[case.kind].format(invoice=invoice_id, asked=PRICES[case.billed_plan])
+    asked = total_cents(case) if case.kind in (Kind.DOUBLE_CHARGE, Kind.AFTER_CANCELLATION) else PRICES[case.billed_plan]
+    return CLAIMS[case.kind].format(invoice=invoice_id, asked=asked)
 
 
 def _ticket(built: Built, case: Case, customer_id: object, at: datetime, bodies: list[str]) -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from random import Random
 
 from wardian.envs.task import Difficulty
-from wardian.envs.worlds.billing.seed import PERIODS, PRICES
+from wardian.envs.worlds.billing.seed import BY_PRICE, PERIODS, PRICES
 
 
 class Kind(StrEnum):
@@ -20,7 +20,6 @@ class Kind(StrEnum):
     PRORATION = "proration"
 
 
-BY_PRICE = sorted(PRICES, key=lambda code: PRICES[code])
 PRIOR_SHARES = (0, 0, 25, 50, 100)
 """Percent of what is owed that was refunded before, in hard cases."""
 PARTLY_SHARE = 2 / 3
@@ -44,6 +43,28 @@ class Case:
     confirmed within the month. 0: the whole payment is owed."""
     prior_cents: int
     """Refunded on the payment in question before the ticket."""
+    overage_cents: int = 0
+    """Billed above the plan's price."""
+    discount_cents: int = 0
+    """Taken off the plan's price, on a line of its own."""
+    fault_cents: int = 0
+    """By how much the invoice's total is above the sum of its lines."""
+    segment: str = "standard"
+    """Of the ticket's customer."""
+    other_segment: str = "standard"
+    """Of the look-alikes."""
+    paid_days: int | None = None
+    """Days between the payment in question and the opening of the ticket; `None`: it was paid when it was billed."""
+    opened_days: int = 0
+    """How many days ago the ticket was opened."""
+    later_events: tuple[str, ...] = ()
+    """What the gateway did with the payment in question in the end, each with the whole amount."""
+    events_elsewhere: tuple[str, ...] = ()
+    """The same for a payment of somebody else, or of a twin subscription."""
+    remarks: tuple[str, ...] = ()
+    """What the customer says beside the claim, and matters, oldest first."""
+    threatens: bool = False
+    """Whether the remarks come to a legal threat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +100,7 @@ def _prior_cents(case: Case, share: int) -> int:
 
 def total_cents(case: Case) -> int:
     """What the invoice in question bills."""
-    return PRICES[case.billed_plan]
+    return PRICES[case.billed_plan] + case.overage_cents - case.discount_cents + case.fault_cents
 
 
 def owed_cents(case: Case) -> int:
@@ -93,7 +114,8 @@ def owed_cents(case: Case) -> int:
         return price - prorated(price, other, case.day, month_days(case.period))
     if case.kind is Kind.AFTER_CANCELLATION and case.returned_percent:
         return price - prorated(price, 0, case.day + 1, month_days(case.period))
-    return price - price * case.returned_percent // 100
+    total = total_cents(case)
+    return total - total * case.returned_percent // 100
 
 
 def month_days(period: str) -> int:
@@ -107,10 +129,14 @@ def prorated(old_cents: int, new_cents: int, day: int, days: int) -> int:
     return (2 * weighted + days) // (2 * days)
 
 
+def left_cents(case: Case) -> int:
+    """What is still to be refunded."""
+    return max(0, owed_cents(case) - case.prior_cents)
+
+
 def outcome(case: Case) -> Outcome:
-    """What is right to do."""
-    owed = owed_cents(case)
-    if owed == 0:
+    """What is right to do where the case is the agent's own to decide."""
+    if owed_cents(case) == 0:
         return Outcome("declined_unfounded", 0)
-    left = owed - case.prior_cents
-    return Outcome("refunded", left) if left > 0 else Outcome("already_refunded", 0)
+    left = left_cents(case)
+    return Outcome("refunded", left) if left else Outcome("already_refunded", 0)

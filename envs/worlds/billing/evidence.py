@@ -5,9 +5,9 @@ from datetime import timedelta
 from functools import cache
 from random import Random
 
-from wardian.envs.worlds.billing.cases import BY_PRICE, Case, Kind, month_days
+from wardian.envs.worlds.billing.cases import Case, Kind, month_days
 from wardian.envs.worlds.billing.scene import NEWEST_FIRST, Scene
-from wardian.envs.worlds.billing.seed import PRICES, gateway_ref, period_start
+from wardian.envs.worlds.billing.seed import BY_PRICE, PRICES, gateway_ref, period_start
 from wardian.sandbox.streams import stream
 
 SMALL_TALK = (
@@ -21,8 +21,9 @@ NOISE_BLOCKS = 4
 """Exports of other customers' payments for each month and length, between which a task draws."""
 LATE_DAYS = 10
 """A plan change or cancellation that came too late stands within so many days of the next month, before the day of the ticket."""
+GATEWAY = "gateway.csv"
 DECISIVE = {
-    Kind.DOUBLE_CHARGE: "gateway.csv",
+    Kind.DOUBLE_CHARGE: GATEWAY,
     Kind.WRONG_PLAN: "order_form.txt",
     Kind.AFTER_CANCELLATION: "mail.txt",
     Kind.PRORATION: "plan_changes.csv",
@@ -57,7 +58,7 @@ class Papers:
 
 def evidence(rng: Random, papers: Papers) -> dict[str, str]:
     """Text of each file, by name."""
-    files = {"gateway.csv": _gateway(rng, papers)}
+    files = {GATEWAY: _gateway(rng, papers)}
     makers = {Kind.WRONG_PLAN: _order_form, Kind.AFTER_CANCELLATION: _mail, Kind.PRORATION: _plan_changes}
     make = makers.get(papers.case.kind)
     return files | ({DECISIVE[papers.case.kind]: make(rng, papers)} if make else {})

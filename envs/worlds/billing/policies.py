@@ -6,7 +6,7 @@ from random import Random
 
 from wardian.envs.action import Action, Message, Observation, call
 from wardian.envs.family import Solution
-from wardian.envs.worlds.billing.families.reference import AUTHOR, Step
+from wardian.envs.worlds.billing.families.acts import AUTHOR, Step
 from wardian.envs.worlds.billing.seed import CUSTOMERS, FIRST_TASK_ID
 from wardian.tools.contract import Json
 

@@ -25,11 +25,13 @@ PLANS = (
     {"id": 4, "code": "scale", "name": "Scale", "monthly_cents": 24900, "included_units": 8000, "overage_cents": 5},
 )
 PRICES = {str(plan["code"]): int(str(plan["monthly_cents"])) for plan in PLANS}
+BY_PRICE = sorted(PRICES, key=lambda code: PRICES[code])
 PLAN_IDS = {str(plan["code"]): int(str(plan["id"])) for plan in PLANS}
 QUEUES = (
     {"id": "refunds-approval", "name": "Refund approvals", "handles": "Refunds that an agent may not or cannot make."},
     {"id": "legal", "name": "Legal", "handles": "Threats of legal action, regulators, subpoenas."},
     {"id": "fraud", "name": "Fraud", "handles": "Stolen cards, linked accounts, patterns of abuse."},
+    {"id": "accounts", "name": "Key accounts", "handles": "Money of contract customers."},
     {"id": "engineering", "name": "Billing engineering", "handles": "Faults of the billing system itself."},
 )
 SCOPES = ["tickets:write", "refunds:write", "credits:write", "subscriptions:write", "disputes:write"]

@@ -7,9 +7,10 @@ from wardian.envs.family import Family, Solution
 from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.verifier import FinalState, Verdict
-from wardian.envs.worlds.billing.building import Built, build, decisive_look
+from wardian.envs.worlds.billing.building import Built, build, claim_look
 from wardian.envs.worlds.billing.cases import Case, outcome
 from wardian.envs.worlds.billing.families.reference import solve
+from wardian.envs.worlds.billing.handover import handover
 from wardian.envs.worlds.billing.scene import Scene
 from wardian.envs.worlds.billing.seed import AGENT_ID, NOW
 from wardian.envs.worlds.billing.verify import check_ticket
@@ -54,7 +55,7 @@ class DeskFamily(Family):
 
 
 def _truth(case: Case, built: Built) -> dict[str, Json]:
-    right = outcome(case)
+    right, away = outcome(case), handover(case, built)
     return {
         "kind": case.kind.value,
         "founded": case.founded,
@@ -62,8 +63,10 @@ def _truth(case: Case, built: Built) -> dict[str, Json]:
         "customer_id": built.customer_id,
         "invoice_id": built.invoice_id,
         "payment_id": built.payment_id,
-        "resolution": right.resolution,
-        "refund_cents": right.refund_cents,
+        "resolution": None if away else right.resolution,
+        "refund_cents": 0 if away else right.refund_cents,
         "reason": case.kind.value,
-        "evidence": [decisive_look(built, case.kind)],
+        "queue": away.queue if away else None,
+        "facts": list(away.facts) if away else [],
+        "evidence": list(away.looks) if away else [claim_look(built, case.kind)],
     }

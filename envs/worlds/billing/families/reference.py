@@ -1,49 +1,141 @@
-"""The reference solution of the support desk: a careful clerk, by tools and observations only.
+"""The reference solution of a ticket: a careful clerk, by tools and observations only.
 
 Robust by three habits: current records instead of lists; a look at the record before anything unclear is repeated; and one way
-out, escalation, when the permission is gone.
+out, escalation, where the manual or the permissions leave no other.
 """
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
-from wardian.envs.action import Action, Message, Observation, call
+from wardian.envs.action import Message, Observation
+from wardian.envs.worlds.billing.families.acts import (
+    AUTHOR,
+    TRIES,
+    Step,
+    answer,
+    ask,
+    close,
+    every,
+    found,
+    hand_over,
+    no_longer_open,
+    reply,
+    search,
+    surely,
+)
 
-TRIES = 8
-PASSING = ("unavailable", "timeout", "rate_limited")
-AUTHOR = "customer"
 CLAIM = re.compile(r"charged twice|order form|I had cancelled|cheaper plan")
 TOLD_FIRST = re.compile(r"before (?:any money moves|you refund anything)")
-Step = Generator[Action, Observation, Any]
+THREAT = re.compile(r"hear from my lawyer|going to court over|filed a complaint|letter before action|report you to")
+TAKEN_BACK = re.compile(r"forget what I wrote|I take that back")
+LIMIT_CENTS = 25_000
+WINDOW_DAYS = 120
+HANDED = "Thank you. Your ticket was handed over to the colleagues in charge."
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the clerk knows of a ticket."""
+
+    ticket: dict[str, Any]
+    bodies: list[str]
+    """What the customer wrote, oldest first."""
+    invoice: dict[str, Any]
+    payment: dict[str, Any]
+    """The one in question, as it is now."""
+    customer: dict[str, Any]
+    moves: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    """What the gateway did with each payment of the invoice, oldest first: event and cents."""
+
+    @property
+    def claim(self) -> str:
+        return next(body for body in self.bodies if CLAIM.search(body))
+
+    @property
+    def billed(self) -> int:
+        """Price of the plan on the invoice."""
+        return sum(line["amount_cents"] for line in self.invoice["lines"] if line["kind"] == "plan")
+
+    @property
+    def days(self) -> int:
+        """From the payment to the opening of the ticket."""
+        opened, paid = (date.fromisoformat(text[:10]) for text in (self.ticket["created_at"], self.payment["paid_at"]))
+        return (opened - paid).days
 
 
 def solve(first: Observation) -> Step:
     """Handle the ticket that the first observation names."""
     ticket = int(found(r"ticket (\d+)", first.rendered))
-    yield from ask("get_ticket", ticket_id=ticket)
-    messages = yield from every("list_messages", ticket_id=ticket)
-    bodies = [message["body"] for message in messages if message["author"] == AUTHOR]
-    claim = next(body for body in bodies if CLAIM.search(body))
-    told_first = any(TOLD_FIRST.search(body) for body in bodies)
-    invoice = yield from ask("get_invoice", invoice_id=int(found(r"[Ii]nvoice (\d+)", claim)))
-    payment_id = sorted(invoice["payments"], key=lambda paid: paid["paid_at"])[-1]["payment_id"]
-    reason, owed = yield from assess(ticket, claim, invoice)
-    payment = yield from ask("get_payment", payment_id=payment_id)
-    left = owed - payment["refunded_cents"]
-    if owed <= 0:
+    facts = yield from gather(ticket)
+    away = not_mine(facts)
+    if away is None:
+        reason, owed = yield from assess(ticket, facts)
+        left = owed - facts.payment["refunded_cents"]
+        away = not_mine_to_pay(facts, left) if left > 0 else None
+    if away is not None:
+        yield from hand_over(ticket, *away, HANDED)
+    elif owed <= 0:
         yield from close(ticket, "declined_unfounded", "The evidence does not bear the claim out, so nothing is refunded.")
     elif left <= 0:
         yield from close(ticket, "already_refunded", "What was owed on this invoice has been refunded before.")
     else:
-        yield from pay(ticket, payment_id, left, reason, told_first)
+        yield from pay(facts, left, reason)
     yield Message("The ticket is done.")
 
 
-def pay(ticket: int, payment_id: int, cents: int, reason: str, told_first: bool) -> Step:
+def gather(ticket: int) -> Step:
+    """Read all that a decision may hang on."""
+    record = yield from ask("get_ticket", ticket_id=ticket)
+    messages = yield from every("list_messages", ticket_id=ticket)
+    bodies = [message["body"] for message in messages if message["author"] == AUTHOR]
+    claim = next(body for body in bodies if CLAIM.search(body))
+    invoice = yield from ask("get_invoice", invoice_id=int(found(r"[Ii]nvoice (\d+)", claim)))
+    paid = sorted(invoice["payments"], key=lambda one: one["paid_at"])
+    payment = yield from ask("get_payment", payment_id=paid[-1]["payment_id"])
+    customer = yield from ask("get_customer", customer_id=record["customer_id"])
+    facts = Facts(record, bodies, invoice, payment, customer, {one["gateway_ref"]: [] for one in paid})
+    lines = yield from search(ticket, f"grep -E '{'|'.join(facts.moves)}' gateway.csv")
+    for _, ref, event, cents in sorted(line.split(",") for line in lines):
+        facts.moves[ref].append((event, int(cents)))
+    return facts
+
+
+def not_mine(facts: Facts) -> tuple[str, str] | None:
+    """Queue and note, where the ticket is somebody else's whatever the claim comes to."""
+    threats = [number for number, body in enumerate(facts.bodies) if THREAT.search(body)]
+    back = [number for number, body in enumerate(facts.bodies) if TAKEN_BACK.search(body)]
+    invoice, payment = facts.invoice, facts.payment
+    if threats and threats[-1] > max(back, default=-1):
+        return "legal", f"Legal threat by customer {facts.customer['customer_id']} about invoice {invoice['invoice_id']}."
+    charged_back = [event for event, _ in facts.moves[payment["gateway_ref"]] if event.startswith("chargeback")]
+    if charged_back[-1:] == ["chargeback"]:
+        return "fraud", f"Chargeback of {payment['amount_cents']} cents on payment {payment['payment_id']}."
+    wrong = abs(invoice["total_cents"] - sum(line["amount_cents"] for line in invoice["lines"]))
+    if wrong:
+        return "engineering", f"Lines and total of invoice {invoice['invoice_id']} differ by {wrong} cents."
+    return None
+
+
+def not_mine_to_pay(facts: Facts, left: int) -> tuple[str, str] | None:
+    """The same where `left` cents are due."""
+    customer, due = facts.customer, f"{left} cents are due on payment {facts.payment['payment_id']}"
+    if customer["segment"] == "contract":
+        return "accounts", f"{due} of contract customer {customer['customer_id']}."
+    if facts.days > WINDOW_DAYS:
+        return "refunds-approval", f"{due}, which was made {facts.days} days before the ticket."
+    if left > LIMIT_CENTS:
+        return "refunds-approval", f"{due}, above the limit."
+    return None
+
+
+def pay(facts: Facts, cents: int, reason: str) -> Step:
     """Refund and reply in the order that the customer wants; hand over where the refund is not permitted."""
+    ticket, payment_id = facts.ticket["ticket_id"], facts.payment["payment_id"]
     text = f"Your claim is right: {cents} cents go back on your payment."
+    told_first = any(TOLD_FIRST.search(body) for body in facts.bodies)
     if told_first:
         yield from reply(ticket, text)
     if (yield from refund(ticket, payment_id, cents, reason)):
@@ -51,72 +143,25 @@ def pay(ticket: int, payment_id: int, cents: int, reason: str, told_first: bool)
             yield from reply(ticket, text)
         yield from surely(no_longer_open(ticket), "resolve_ticket", ticket_id=ticket, resolution="refunded")
     else:
-        if not told_first:
-            yield from reply(ticket, "Your claim is right; our approvals team makes the refund.")
         note = f"Refund of {cents} cents on payment {payment_id} is due; the agent holds no permission to refund."
-        yield from surely(no_longer_open(ticket), "escalate_ticket", ticket_id=ticket, queue="refunds-approval", note=note)
+        yield from hand_over(ticket, "refunds-approval", note, "" if told_first else HANDED)
 
 
-def found(pattern: str, text: str) -> str:
-    match = re.search(pattern, text)
-    assert match is not None, f"{pattern} does not stand in the text"
-    return match.group(1)
-
-
-def answer(tool: str, **args: Any) -> Step:
-    """One call; where the answer says when to come again, that time is waited for."""
-    got = (yield call(tool, **args)).results[0]
-    if retry_after_ms := (got.get("details") or {}).get("retry_after_ms"):
-        yield call("wait", seconds=-(-retry_after_ms // 1000))
-    return got
-
-
-def ask(tool: str, **args: Any) -> Step:
-    """Call a tool that may be called again until it answers; gives the result, or `None` for a refusal."""
-    for _ in range(TRIES):
-        got = yield from answer(tool, **args)
-        if got["status"] not in PASSING:
-            break
-    return got.get("result")
-
-
-def every(tool: str, **args: Any) -> Step:
-    """All items of a list, page by page."""
-    items: list[dict[str, Any]] = []
-    more: dict[str, str] = {}
-    while True:
-        page = yield from ask(tool, **args, **more)
-        items += page["items"]
-        if page["next_cursor"] is None:
-            return items
-        more = {"cursor": page["next_cursor"]}
-
-
-def search(ticket: int, command: str) -> Step:
-    """Run a search in the ticket's evidence; gives the lines."""
-    done = yield from ask("shell", command=f"cd /workspace/tickets/{ticket} && {command}")
-    return done["stdout"].splitlines()
-
-
-def assess(ticket: int, claim: str, invoice: dict[str, Any]) -> Step:
+def assess(ticket: int, facts: Facts) -> Step:
     """Reason code and what is owed, 0 when the claim is unfounded."""
-    billed = sum(line["amount_cents"] for line in invoice["lines"] if line["kind"] == "plan")
+    claim, invoice = facts.claim, facts.invoice
     if "twice" in claim:
-        return "double_charge", (yield from double_charge(ticket, invoice))
+        return "double_charge", double_charge(facts)
     if "order form" in claim:
-        return "wrong_plan", (yield from wrong_plan(ticket, invoice["subscription_id"], billed))
+        return "wrong_plan", (yield from wrong_plan(ticket, invoice["subscription_id"], facts.billed))
     if "cancelled" in claim:
-        return "after_cancellation", (yield from after_cancellation(ticket, invoice, billed))
-    return "proration", (yield from proration(ticket, invoice, billed))
+        return "after_cancellation", (yield from after_cancellation(ticket, invoice, facts.billed))
+    return "proration", (yield from proration(ticket, invoice, facts.billed))
 
 
-def double_charge(ticket: int, invoice: dict[str, Any]) -> Step:
-    refs = [payment["gateway_ref"] for payment in sorted(invoice["payments"], key=lambda paid: paid["paid_at"])]
-    lines = yield from search(ticket, f"grep -E '{'|'.join(refs)}' gateway.csv")
-    kept = dict.fromkeys(refs, 0)
-    for _, ref, event, cents in (line.split(",") for line in lines):
-        kept[ref] += {"captured": 1, "reversed": -1}.get(event, 0) * int(cents)
-    return kept[refs[-1]] if len(refs) > 1 and all(kept.values()) else 0
+def double_charge(facts: Facts) -> int:
+    kept = {ref: sum({"captured": 1, "reversed": -1}.get(event, 0) * cents for event, cents in moves) for ref, moves in facts.moves.items()}
+    return kept[facts.payment["gateway_ref"]] if len(kept) > 1 and all(kept.values()) else 0
 
 
 def prices() -> Step:
@@ -136,7 +181,7 @@ def after_cancellation(ticket: int, invoice: dict[str, Any], billed: int) -> Ste
     lines = yield from search(ticket, f"grep '^Cancellation confirmed:.*subscription {invoice['subscription_id']}$' mail.txt")
     confirmed = found(r"confirmed: (\S+),", lines[-1])
     if confirmed < f"{invoice['period']}-01":
-        return billed
+        return invoice["total_cents"]
     if not confirmed.startswith(invoice["period"]):
         return 0
     return billed - by_days(confirmed, int(confirmed[8:]), billed, 0)
@@ -170,31 +215,3 @@ def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
         if status == "permission_denied":
             return False
     return False
-
-
-def surely(done: Callable[[], Step], tool: str, **args: Any) -> Step:
-    """Act until it is so, looking before each further try."""
-    for _ in range(TRIES):
-        status = (yield from answer(tool, **args))["status"]
-        if status == "ok" or (yield from done()):
-            return
-
-
-def reply(ticket: int, text: str) -> Step:
-    def sent() -> Step:
-        messages = yield from every("list_messages", ticket_id=ticket)
-        return any(message["author"] != AUTHOR for message in messages)
-
-    yield from surely(sent, "reply_to_ticket", ticket_id=ticket, body=text)
-
-
-def no_longer_open(ticket: int) -> Callable[[], Step]:
-    def closed() -> Step:
-        return (yield from ask("get_ticket", ticket_id=ticket))["status"] != "open"
-
-    return closed
-
-
-def close(ticket: int, resolution: str, text: str) -> Step:
-    yield from reply(ticket, text)
-    yield from surely(no_longer_open(ticket), "resolve_ticket", ticket_id=ticket, resolution=resolution)
