@@ -8,6 +8,7 @@ import ast
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from wardian.envs import worlds
@@ -46,26 +47,22 @@ A world for agents, made from Wardian's toy world. It works as it is; change it 
 
 | file | what is in it |
 | --- | --- |
-| `__init__.py` | `definition()`: name, version, policy, tools, families, files |
-| `schema.py` | tables |
-| `seed.py` | rows of the start state, the same for every task |
-| `tools.py` | what the agent may do; `wardian new tool NAME --world {name}` adds one |
-| `events.py` | what happens by itself |
-| `customer.py` | whom the agent's messages reach, in one of the families |
-| `families/` | generators of tasks, each with its reference solution |
-| `verify.py` | checks on the final state |
-| `POLICY.md` | the rules that the agent must keep |
-| `files/` | files that stand in `/workspace` when an episode begins |
-| `test_{name}.py` | walks the world through what every world must keep |
+{files}
 
 From the folder that holds `{name}/`:
 
     wardian run {name}:definition --policy expert
     python -m pytest {name}
 
-Raise `version` in `definition()` when episodes of the changed world are no longer those of the old one: a replay refuses logs of
-another version.
+`wardian new tool NAME --world {name}` adds a tool. Raise `version` in `definition()` when episodes of the changed world are no longer
+those of the old one: a replay refuses logs of another version.
 """
+FILES = {
+    "__init__.py": "`definition()`: name, version, policy, tools, families, files",
+    "POLICY.md": "The rules that the agent must keep.",
+    "files": "Files that stand in `/workspace` when an episode begins.",
+}
+"""What is in files that do not say it themselves; all others do, in their docstrings."""
 
 
 def make_world(name: str, into: Path) -> Path:
@@ -103,7 +100,16 @@ def _write(name: str, folder: Path) -> None:
     package = folder / "__init__.py"
     package.write_text(_own(package.read_text("utf-8"), name), "utf-8")
     (folder / f"test_{name}.py").write_text(TEST.format(name=name), "utf-8")
-    (folder / "README.md").write_text(README.format(name=name), "utf-8")
+    (folder / "README.md").write_text(README.format(name=name, files="\n".join(_described(folder))), "utf-8")
+
+
+def _described(folder: Path) -> Iterator[str]:
+    """A row for each file and folder of the new world, by its own docstring."""
+    for path in sorted(folder.iterdir()):
+        module = path / "__init__.py" if path.is_dir() else path
+        text = FILES.get(path.name) or ast.get_docstring(ast.parse(module.read_text("utf-8"))) or ""
+        first = " ".join(text.partition("\n\n")[0].split())
+        yield f"| `{path.name}{'/' if path.is_dir() else ''}` | {first} |"
 
 
 def _own(source: str, name: str) -> str:

@@ -1,7 +1,8 @@
 """`wardian image adopt`: look, derive, try, keep."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import anyio.to_thread
@@ -35,7 +36,7 @@ class Adoption:
         return {
             "usable": self.usable,
             "image": self.image.reference if self.usable else None,
-            "tag": self.tag or None,
+            "tag": (self.tag or None) if self.usable else None,
             "source": self.source.name,
             "source_id": self.source.id,
             "shell": self.image.shell or None,
@@ -58,20 +59,26 @@ async def adopt(name: str, tag: str = "", progress: Progress = lambda line: None
     """
     source = await anyio.to_thread.run_sync(_prepare, name, tag, progress)
     reference = build.reference_of(source)
-    there = await anyio.to_thread.run_sync(_build, source, reference, progress)
+    with ExitStack() as held:
+        await anyio.to_thread.run_sync(held.enter_context, build_lock())
+        held.callback(_tidy, reference)
+        tried = await anyio.to_thread.run_sync(_build, source, reference, progress)
+        progress(f"trying {tried} as a cell")
+        trials = await _tried(tried, source)
+        shell = next((trial.shell for trial in trials if trial.works), "")
+        variables = source.environment if shell in (BASH, "") else (*source.environment, ("SHELL", shell))
+        found = Adoption(CellImage(reference, shell, variables), source, trials, tag)
+        if found.usable:
+            await anyio.to_thread.run_sync(_keep, found, tried, progress)
+    return found
+
+
+async def _tried(image: str, source: SourceImage) -> tuple[TierTrial, ...]:
     engine = await Engine.open()
     try:
-        progress(f"trying {there} as a cell")
-        trials = await try_image(engine, there, source.shells)
+        return await try_image(engine, image, source.shells)
     finally:
         engine.close()
-    shell = next((trial.shell for trial in trials if trial.works), "")
-    variables = source.environment if shell in (BASH, "") else (*source.environment, ("SHELL", shell))
-    found = Adoption(CellImage(reference, shell, variables), source, trials)
-    if found.usable and tag:
-        found = replace(found, tag=tag)
-    await anyio.to_thread.run_sync(_finish, found, there, progress)
-    return found
 
 
 def _prepare(name: str, tag: str, progress: Progress) -> SourceImage:
@@ -84,23 +91,24 @@ def _prepare(name: str, tag: str, progress: Progress) -> SourceImage:
 
 def _build(source: SourceImage, reference: str, progress: Progress) -> str:
     """The reference to try: the adopted image where it is there, else a new candidate."""
-    with engine_client("adopt image", timeout_s=BUILD_SILENCE_S) as client, build_lock():
+    with engine_client("adopt image", timeout_s=BUILD_SILENCE_S) as client:
         return reference if present(client, reference) else build.build_candidate(client, source, progress)
 
 
-def _finish(found: Adoption, tried: str, progress: Progress) -> None:
-    """Keep what works under its tag, and nothing of what does not."""
-    with engine_client("adopt image", timeout_s=BUILD_SILENCE_S) as client, build_lock():
-        if found.usable and tried != found.image.reference:
-            build.keep(client, tried, _facts(found), progress)
-        if not found.usable:
-            build.discard(client, tried)
-        if found.tag:
-            build.put_tag(client, found.image.reference, found.tag)
-
-
-def _facts(found: Adoption) -> AdoptedFacts:
+def _keep(found: Adoption, tried: str, progress: Progress) -> None:
+    """Give what works its tags."""
     image = found.image
-    return AdoptedFacts(
-        source=found.source.name, reference=image.reference, recipe=recipe(), shell=image.shell, environment=image.environment
-    )
+    with engine_client("adopt image", timeout_s=BUILD_SILENCE_S) as client:
+        if tried != image.reference:
+            facts = AdoptedFacts(
+                source=found.source.name, reference=image.reference, recipe=recipe(), shell=image.shell, environment=image.environment
+            )
+            build.keep(client, tried, facts, progress)
+        if found.tag:
+            build.put_tag(client, image.reference, found.tag)
+
+
+def _tidy(reference: str) -> None:
+    """Leave no candidate, whatever came of it."""
+    with engine_client("adopt image", timeout_s=BUILD_SILENCE_S) as client:
+        build.discard_candidate(client, reference)

@@ -55,12 +55,11 @@ def keep(client: docker.DockerClient, candidate: str, facts: AdoptedFacts, progr
     """
     dockerfile = {"adopted/Dockerfile": f"FROM {candidate}\n".encode()}
     build(client, facts.reference, dockerfile, {}, progress, {FACTS: facts.model_dump_json()})
-    _drop_tag(client, candidate)
 
 
-def discard(client: docker.DockerClient, candidate: str) -> None:
-    """Remove a candidate that did not pass."""
-    _drop_tag(client, candidate)
+def discard_candidate(client: docker.DockerClient, reference: str) -> None:
+    """Remove the candidate of `reference`, of which nothing stays but what was kept. Idempotent."""
+    _drop_tag(client, reference + CANDIDATE)
 
 
 def check_tag(client: docker.DockerClient, tag: str) -> None:

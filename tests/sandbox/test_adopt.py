@@ -4,6 +4,8 @@ import io
 import json
 import platform
 import struct
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -81,6 +83,10 @@ def client() -> Iterator[docker.DockerClient]:
     client.close()
 
 
+def candidates(client: docker.DockerClient) -> list[str]:
+    return [tag for image in client.images.list() for tag in image.tags if tag.endswith("-untried")]
+
+
 def build(client: docker.DockerClient, name: str, dockerfile: str, files: Mapping[str, bytes | None]) -> str:
     context = io.BytesIO(tar({"Dockerfile": dockerfile.encode(), "content.tar": tar(files)}))
     client.images.build(fileobj=context, custom_context=True, tag=f"wardian-test/{name}", rm=True)
@@ -96,11 +102,19 @@ def invoke(*arguments: str) -> Result:
 
 
 @pytest.fixture(scope="module")
-def small(client: docker.DockerClient) -> dict[str, Any]:
-    done = invoke(build(client, "small", SMALL, {}), "--json", "--tag", "wardian-test/small-adopted:1")
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+def both(client: docker.DockerClient) -> list[dict[str, Any]]:
+    """What two commands said that adopted one image at the same time."""
+    arguments = [build(client, "small", SMALL, {}), "--json", "--tag", "wardian-test/small-adopted:1"]
+    command = [sys.executable, "-c", "from wardian.cli import main; main()", "image", "adopt", *arguments]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [one.communicate(timeout=120)[0] for one in running]
+    assert [one.returncode for one in running] == [0, 0], said
+    return [json.loads(text) for text in said]
+
+
+@pytest.fixture(scope="module")
+def small(both: list[dict[str, Any]]) -> dict[str, Any]:
+    return both[0]
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +193,11 @@ def test_a_name_leads_to_the_tag_that_says_what_is_in_it(small: dict[str, Any]) 
     assert cell_image().reference == agent_image()
 
 
+def test_two_adoptions_at_once_give_one_image(client: docker.DockerClient, both: list[dict[str, Any]]) -> None:
+    assert both[0] == both[1] | {"tiers": both[0]["tiers"]}
+    assert not candidates(client)
+
+
 def test_an_image_that_was_adopted_by_other_sources_is_refused(small: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adopted, "recipe", lambda: "another")
     with pytest.raises(ImageUnfit, match="adopted by another version; run `wardian image adopt wardian-test/small` again"):
@@ -190,7 +209,7 @@ def test_an_image_that_can_be_no_cell_leaves_nothing_and_ends_with_1(client: doc
     answer = json.loads(done.stdout)
     assert (done.exit_code, answer["usable"], answer["image"]) == (1, False, None)
     assert "is a directory" in answer["tiers"]["chamber"]["checks"][0]["detail"]
-    assert not [tag for image in client.images.list() for tag in image.tags if tag.endswith("-untried")]
+    assert not candidates(client)
 
 
 @pytest.mark.parametrize(
