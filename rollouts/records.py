@@ -19,10 +19,11 @@ from pydantic import (
     model_validator,
 )
 
+from wardian.rollouts.blobs import LargeText
 from wardian.rollouts.policies.sampled import check_tokens
 
-SchemaVersion: TypeAlias = Literal[3]
-SCHEMA_VERSION: SchemaVersion = 3
+SchemaVersion: TypeAlias = Literal[4]
+SCHEMA_VERSION: SchemaVersion = 4
 
 Json: TypeAlias = Any
 Mask: TypeAlias = Literal[0, 1]
@@ -49,7 +50,7 @@ class Versions(Record):
 
 
 class ObservationPart(Record):
-    rendered: str
+    rendered: LargeText
     tokens: int = Field(ge=0)
 
 

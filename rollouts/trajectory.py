@@ -21,6 +21,7 @@ from typing import Self
 import anyio.to_thread
 from pydantic import ValidationError
 
+from wardian.rollouts.blobs import BlobBroken, Blobs
 from wardian.rollouts.errors import LogBroken, LogInUse
 from wardian.rollouts.records import ADAPTER, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 
@@ -30,13 +31,15 @@ AnyLine = RunRecord | EpisodeStart | StepRecord | EpisodeEnd
 _EPISODE = re.compile(rb'\{"episode_id": "((?:[^"\\]|\\.)*)"')
 
 
-def dump(record: AnyLine) -> str:
-    """One record as one line of JSON, without its end of line.
+def dump(record: AnyLine, blobs: Blobs | None = None) -> str:
+    """One record as one line of JSON, without its end of line; its large texts go into `blobs`, where there are some.
 
     Raises:
         ValueError: a number is NaN or infinite.
+        OSError: a blob cannot be stored.
     """
-    return json.dumps(ordered(record.model_dump()), ensure_ascii=True, allow_nan=False)
+    fields = ordered(record.model_dump())
+    return json.dumps(blobs.put_away(fields) if blobs else fields, ensure_ascii=True, allow_nan=False)
 
 
 def ordered(fields: dict[str, Json]) -> dict[str, Json]:
@@ -45,13 +48,15 @@ def ordered(fields: dict[str, Json]) -> dict[str, Json]:
     return {name: fields[name] for name in first} | fields
 
 
-def load(line: str | bytes) -> AnyLine:
-    """Read one line.
+def load(line: str | bytes, blobs: Blobs | None = None) -> AnyLine:
+    """Read one line; its large texts come out of `blobs`.
 
     Raises:
         ValueError: it is no JSON (`json.JSONDecodeError`) or not of the schema (`pydantic.ValidationError`).
+        BlobBroken: a blob is missing, or was altered.
     """
-    return ADAPTER.validate_python(json.loads(line))
+    fields = json.loads(line)
+    return ADAPTER.validate_python(blobs.take_back(fields) if blobs and isinstance(fields, dict) else fields)
 
 
 class TrajectoryWriter:
@@ -65,6 +70,7 @@ class TrajectoryWriter:
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
+        self._blobs = Blobs.beside(path)
         self._file = path.open("a+b", buffering=0)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,7 +86,7 @@ class TrajectoryWriter:
         Raises:
             OSError: the disk is full, or the like; a part of the line may stand there.
         """
-        self._append(dump(record).encode("ascii") + b"\n")
+        self._append(dump(record, self._blobs).encode("ascii") + b"\n")
 
     async def sync(self) -> None:
         """Bring all that was written onto the disk."""
@@ -101,6 +107,7 @@ class TrajectoryWriter:
         self.close()
 
     def _sync(self) -> None:
+        self._blobs.sync()
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -286,7 +293,9 @@ def lines_of(file: Path) -> Iterator[tuple[Place, bytes]]:
 def check(place: Place, line: bytes) -> tuple[AnyLine | None, list[Finding]]:
     """Read a line, or say all that is wrong with it."""
     try:
-        return load(line), []
+        return load(line, Blobs.beside(place.file)), []
+    except BlobBroken as error:
+        return None, [Finding(place, error.path, str(error))]
     except json.JSONDecodeError as error:
         return None, [Finding(place, "", f"torn by a crash, skipped: {error.msg} at column {error.colno}", torn=True)]
     except UnicodeDecodeError as error:
