@@ -6,6 +6,7 @@ whole completion); both with `tools`. A chat of several turns as one prompt and 
 """
 
 import importlib
+import json
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -36,13 +37,16 @@ def load_rows(
     Raises:
         SplitForbidden: an episode is held out from training; see `wardian.rollouts.export.selection`.
         LogBroken: there is no trajectory, or a line is not readable.
+        NothingToExport: every episode was left out; says why.
         UsageProblem: there is no such form.
     """
     if form not in list(Form):
         raise UsageProblem(f"form: no {form!r}; there are {', '.join(Form)}")
     selection = Selection.open(Path(where), split=split, include_masked=include_masked)
     schemas = ToolSchemas(selection.log)
-    return [row for episode in selection for row in _formed(chat_row(episode, schemas, Arguments.OBJECT), Form(form))]
+    rows = [row for episode in selection for row in _formed(chat_row(episode, schemas, Arguments.OBJECT), Form(form))]
+    selection.must_have_some()
+    return rows
 
 
 def load_dataset(where: Path | str, form: str = Form.MESSAGES, *, split: str | None = None, include_masked: bool = False) -> Any:
@@ -58,26 +62,16 @@ def load_dataset(where: Path | str, form: str = Form.MESSAGES, *, split: str | N
         if error.name != "datasets":
             raise
         return rows
-    # Chats, schemas and verdicts have no one type for all rows. As JSON they come back without keys that are None, and fractions to
-    # fifteen digits (datasets 5.2); what that reader cannot take is made text first.
-    rows = [{name: _storable(value) for name, value in row.items()} for row in rows]
-    json_type, list_of = datasets.Json(), datasets.List
-    types = {"messages": list_of(json_type), "prompt": list_of(json_type), "completion": list_of(json_type), "tools": list_of(json_type)}
-    types |= {"samples": list_of(json_type), "verdict": json_type, "reward_components": json_type}
-    found: Any = datasets.Dataset.from_list(rows, features=_features(datasets, rows, types)) if rows else datasets.Dataset.from_list([])
+    features = {name: _type(datasets, name) for name in rows[0]}
+    found: Any = datasets.Dataset.from_list(
+        [{name: _stored(name, value) for name, value in row.items()} for row in rows], features=datasets.Features(features)
+    )
     return found
 
 
-def _storable(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {_storable(name): _storable(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_storable(inner) for inner in value]
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return str(value) if isinstance(value, int) and not INT_MIN <= value <= INT_MAX else value
-
-
+# What has no one type in all rows is stored as JSON, which also keeps keys that are absent from coming back as None.
+_OBJECTS = ("verdict", "reward_components")
+_LISTS = ("messages", "prompt", "completion", "tools", "samples")
 _PLAIN = {
     **dict.fromkeys(("episode_id", "task_id", "task_hash", "split", "env_version", "policy", "outcome", "end_cause"), "string"),
     **dict.fromkeys(("steps", "mask", "turn"), "int64"),
@@ -86,10 +80,32 @@ _PLAIN = {
 }
 
 
-def _features(datasets: Any, rows: list[dict[str, Json]], types: dict[str, Any]) -> Any:
-    plain = {name: datasets.Value(kind) for name, kind in _PLAIN.items()}
-    known = {**types, **plain, "policy_checkpoints": datasets.List(datasets.Value("string"))}
-    return datasets.Features({name: known[name] for name in rows[0]})
+def _type(datasets: Any, name: str) -> Any:
+    if name in _OBJECTS:
+        return datasets.Json()
+    if name in _LISTS:
+        return datasets.List(datasets.Json())
+    return datasets.List(datasets.Value("string")) if name == "policy_checkpoints" else datasets.Value(_PLAIN[name])
+
+
+def _stored(name: str, value: Json) -> Json:
+    # As text that is JSON already: the library's own writer (5.2) keeps ten digits of a fraction, its reader fifteen.
+    if name in _OBJECTS:
+        return None if value is None else json.dumps(_storable(value))
+    if name in _LISTS:
+        return [None if one is None else json.dumps(_storable(one)) for one in value]
+    return _storable(value)
+
+
+def _storable(value: Json) -> Json:
+    """The value without what the library's reader cannot take."""
+    if isinstance(value, dict):
+        return {_storable(name): _storable(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_storable(inner) for inner in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return str(value) if isinstance(value, int) and not INT_MIN <= value <= INT_MAX else value
 
 
 def _formed(row: dict[str, Json], form: Form) -> Iterator[dict[str, Json]]:

@@ -156,6 +156,8 @@ def test_nothing_to_export_is_said_with_the_reasons(altered: Any, tmp_path: Path
     with pytest.raises(NothingToExport, match=f"left out: {EPISODES} unfinished"):
         chats(where, tmp_path)
     assert {file.name for file in tmp_path.iterdir()} == {FILE}
+    with pytest.raises(NothingToExport):
+        load_dataset(where)
 
 
 def test_schemas_come_from_the_world_where_the_log_has_none_and_only_the_same(altered: Any, tmp_path: Path) -> None:
