@@ -32,7 +32,7 @@ def loud(first: Observation, view: TaskView) -> Any:
 
 @dataclass(frozen=True)
 class Played:
-    """A log of two loud episodes, and where it is."""
+    """A log of two loud episodes and one that has no shell, and where it is."""
 
     out: Path
 
@@ -49,7 +49,7 @@ class Played:
 
 @pytest.fixture
 async def played(player: Any, tmp_path: Path) -> Played:
-    await player.play(tmp_path, Scripted("loud", "1", loud), episodes=2)
+    await player.play(tmp_path, Scripted("loud", "1", loud), episodes=3)
     return Played(tmp_path)
 
 
@@ -73,7 +73,7 @@ async def test_lines_with_references_hold_to_the_schema_and_replay(played: Playe
     assert any(isinstance(line.get("observation", {}).get("rendered"), dict) for line in lines)
     assert all(schema.is_valid(line) for line in lines)
     log = TrajectoryLog.open(played.out)
-    assert [replayed.identical for replayed in await Replay(log, ground).run(select(log).episodes, workers=2)] == [True, True]
+    assert [replayed.identical for replayed in await Replay(log, ground).run(select(log).episodes, workers=2)] == [True] * 3
 
 
 @pytest.mark.anyio

@@ -219,7 +219,7 @@ async def test_the_page_shows_a_policy_that_plays(player: Any, tmp_path: Path) -
     exec(source.split("```")[0], names)  # noqa: S102 - the example of the page is what is tested
     async with Batched.of(names["reader"](player.ground.world)) as policy:
         tally = await player.play(tmp_path, policy, episodes=4)
-    assert (tally.whole.judged, tally.outcomes["ok"], tally.completion_tokens) == (4, 4, 0)
+    assert (tally.whole.judged, sum(tally.outcomes.values())) == (4, 4)
     steps = TrajectoryLog.open(tmp_path).attempts("test-00000")[0].steps
     assert [step.sample and step.sample.loss_mask for step in steps] == [[1, 1, 1], [1, 1, 1]]
 

@@ -73,7 +73,22 @@ def test_a_model_behind_an_endpoint_solves_toy_tasks_and_replays(
     options = ("--base-url", fake.base_url, "--model", "m-1", "--api-key-env", "FAKE_KEY", "--tool-calls", tool_calls, "--streaming")
     out = tmp_path / "out"
     ran = wardian(
-        "run", "toy", "--policy", "openai", "--episodes", 3, "--difficulty", "easy", "--faults", "mild", "--json", "--out", out, *options
+        "run",
+        "toy",
+        "--policy",
+        "openai",
+        "--episodes",
+        3,
+        "--family",
+        "lending-desk",
+        "--difficulty",
+        "easy",
+        "--faults",
+        "mild",
+        "--json",
+        "--out",
+        out,
+        *options,
     )
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout.splitlines()[-1])
