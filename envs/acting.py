@@ -29,11 +29,11 @@ async def act(episode: Episode, action: Action, turn: Turn) -> Ending | None:
                 await episode.world.refresh_files()
             return ending
         case ToolCalls():
-            return _refuse(episode, Malformed("", "There is no tool call in this action; send at least one."), turn)
+            return await _refuse(episode, Malformed("", "There is no tool call in this action; send at least one."), turn)
         case Message(text):
-            return _message(episode, text, turn)
+            return await _message(episode, text, turn)
         case Malformed():
-            return _refuse(episode, action, turn)
+            return await _refuse(episode, action, turn)
 
 
 async def _run(episode: Episode, calls: tuple[ToolCall, ...], turn: Turn) -> Ending | None:
@@ -47,26 +47,26 @@ async def _run(episode: Episode, calls: tuple[ToolCall, ...], turn: Turn) -> End
             episode.conversation.call(episode.world, event)
         if result.inexact:
             turn.inexact.append(f"{call.tool}: {result.inexact}")
-        ending = _counted(episode, turn, invalid=result.status in INVALID) or episode.over_budget()
+        ending = await _counted(episode, turn, invalid=result.status in INVALID) or episode.over_budget()
         if ending is not None:
             return ending
     return None
 
 
-def _message(episode: Episode, text: str, turn: Turn) -> Ending | None:
+async def _message(episode: Episode, text: str, turn: Turn) -> Ending | None:
     """Say something to the customer or user. One that does not end the episode waits for the answer."""
     talk, world = episode.conversation, episode.world
     turn.results.append(delivered())
     if episode.family.ends_on_message(talk.hear(text) if talk and talk.waits(world) else None):
-        return _counted(episode, turn, invalid=False) or Ending(EndKind.TERMINATED, EndCause.MESSAGE)
+        return (await _counted(episode, turn, invalid=False)) or Ending(EndKind.TERMINATED, EndCause.MESSAGE)
     if talk is not None:
         talk.message(world, text)
-        let_happen(episode, turn)
+        await let_happen(episode, turn)
         world.clock.advance(talk.answer_in_ms(world))
-    return _counted(episode, turn, invalid=False)
+    return await _counted(episode, turn, invalid=False)
 
 
-def _refuse(episode: Episode, action: Malformed, turn: Turn) -> Ending | None:
+async def _refuse(episode: Episode, action: Malformed, turn: Turn) -> Ending | None:
     turn.results.append(refused(action.reason))
     counts = episode.world.memory.call_counts
     event = CallEvent(
@@ -84,23 +84,36 @@ def _refuse(episode: Episode, action: Malformed, turn: Turn) -> Ending | None:
     )
     counts[UNKNOWN] = counts.get(UNKNOWN, 0) + 1
     episode.log.append(event)
-    return _counted(episode, turn, invalid=True)
+    return await _counted(episode, turn, invalid=True)
 
 
-def _counted(episode: Episode, turn: Turn, *, invalid: bool) -> Ending | None:
+async def _counted(episode: Episode, turn: Turn, *, invalid: bool) -> Ending | None:
     """Count one call, message or malformed output, and let happen what became due meanwhile; gives the ending that came of either."""
     turn.counted += 1
     turn.invalid += invalid
     episode.count(invalid=invalid)
-    let_happen(episode, turn)
+    await let_happen(episode, turn)
     if turn.invalid and episode.malformed is MalformedPolicy.TERMINATE:
         return Ending(EndKind.TERMINATED, EndCause.MALFORMED)
     return _ended_by_effects(episode, turn)
 
 
-def let_happen(episode: Episode, turn: Turn) -> None:
-    """Let every event happen whose time has passed."""
-    happened = happen(episode.world, episode.handlers, episode.toolbox, episode.ledger, episode.step)
+async def let_happen(episode: Episode, turn: Turn) -> None:
+    """Let every event happen whose time has passed, and every late call land, in the order of time."""
+    while (due_ms := episode.toolbox.late_ms(episode.world)) is not None and due_ms <= episode.world.clock.now_ms:
+        _happen(episode, turn, due_ms)
+        episode.log.append(await episode.toolbox.land(episode.world, episode.step))
+    _happen(episode, turn)
+
+
+async def settle(episode: Episode) -> None:
+    """Let land what is still under way when the episode ends: it is what the agent did, and is judged."""
+    while episode.toolbox.late_ms(episode.world) is not None:
+        episode.log.append(await episode.toolbox.land(episode.world, episode.step))
+
+
+def _happen(episode: Episode, turn: Turn, until_ms: int | None = None) -> None:
+    happened = happen(episode.world, episode.handlers, episode.toolbox, episode.ledger, episode.step, until_ms)
     episode.background += happened
     turn.background += happened
 

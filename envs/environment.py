@@ -10,7 +10,7 @@ import time
 from typing import Self
 
 from wardian.envs import observation as rendering
-from wardian.envs.acting import act
+from wardian.envs.acting import act, settle
 from wardian.envs.action import Action, Observation, Step
 from wardian.envs.closing import last_look, verdict_of
 from wardian.envs.definition import WorldDefinition
@@ -215,6 +215,8 @@ class ToolEnvironment:
 
     async def _conclude(self, episode: Episode, turn: Turn, seen: Observation, ending: Ending | None) -> Step:
         """Make the step of an episode that goes on, or one that has ended and is judged now."""
+        if ending is not None:
+            await settle(episode)
         every = self._settings.recompute_every
         if ending is not None or (every and episode.step % every == 0):
             episode.recompute()

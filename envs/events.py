@@ -172,9 +172,9 @@ def queue_planned(world: World, planned: tuple[PlannedEvent, ...], known: Mappin
         queue(world, event.kind, world.clock.now_ms + after_ms, event.facts)
 
 
-def next_due(world: World) -> Due | None:
-    """Take the first event whose time has passed, if there is one."""
+def next_due(world: World, until_ms: int | None = None) -> Due | None:
+    """Take the first event whose time has passed (by the clock, or by `until_ms`), if there is one."""
     pending = world.memory.pending
-    if not pending or pending[0]["at_ms"] > world.clock.now_ms:
+    if not pending or pending[0]["at_ms"] > (world.clock.now_ms if until_ms is None else until_ms):
         return None
     return Due(**pending.pop(0))

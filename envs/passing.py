@@ -14,15 +14,17 @@ MOST_AT_ONCE = 1000
 """Events at one boundary; more are a world that wakes itself without end."""
 
 
-def happen(world: World, handlers: Mapping[str, EventHandler], toolbox: Toolbox, ledger: Ledger, step: int) -> list[WorldEvent]:
-    """Let everything happen whose time has passed, in order; gives what happened.
+def happen(
+    world: World, handlers: Mapping[str, EventHandler], toolbox: Toolbox, ledger: Ledger, step: int, until_ms: int | None = None
+) -> list[WorldEvent]:
+    """Let everything happen whose time has passed (by the clock, or by `until_ms`), in order; gives what happened.
 
     Raises:
         EventBroken: a handler is at fault; its transaction was rolled back.
         SandboxError: the infrastructure failed.
     """
     happened: list[WorldEvent] = []
-    while (due := next_due(world)) is not None:
+    while (due := next_due(world, until_ms)) is not None:
         if len(happened) == MOST_AT_ONCE:
             raise EventBroken(due.kind, f"more than {MOST_AT_ONCE} events happened between two calls")
         handler = handlers.get(due.kind)

@@ -56,7 +56,7 @@ class Outcomes:
         for step in steps:
             if any(event.inexact for event in step.events):
                 self._by_index.update((event.index, Outcome(event, seen)) for event, seen in _seen(step) if event.inexact)
-            calls += len(step.events)
+            calls += sum(not event.landed for event in step.events)
             if step.end_cause == EndCause.CELL_DIED:
                 self._fatal.add(calls)
 
@@ -68,6 +68,8 @@ class Outcomes:
 
     def _handler(self, tool: Tool[Any]) -> Callable[[ToolContext, Arguments], Awaitable[Json]]:
         async def handler(context: ToolContext, arguments: Arguments) -> Json:
+            if context.at_ms is not None:  # the late effect of an earlier call, which has no outcome of its own
+                return await tool.handler(context, arguments)
             index = sum(context.world.memory.call_counts.values()) - 1
             recorded = self._by_index.get(index)
             if recorded is None and index not in self._fatal:
@@ -85,6 +87,6 @@ def _seen(step: StepRecord) -> list[tuple[EventPart, dict[str, Json]]]:
     """Each event of a step with what the agent was shown of it."""
     try:
         shown = [json.loads(line) for line in step.observation.rendered.split("\n")]
-        return list(zip(step.events, shown, strict=False))
+        return list(zip((event for event in step.events if not event.landed), shown, strict=False))
     except ValueError as error:
         raise LogBroken(f"{step.episode_id} step {step.step}: observation.rendered does not hold the results of its calls") from error

@@ -211,7 +211,7 @@ class AttemptRecorder:
         self.inexact += bool(step.info.inexact)
         for name, value in step.reward_components.items():
             self.rewards[name] = self.rewards.get(name, 0.0) + value
-        self.outcomes.update(event.status.value for event in step.info.events)
+        self.outcomes.update(event.status.value for event in step.info.events if not event.landed)
         self.faults.update(event.fault for event in step.info.events if event.fault)
         self.problems.update(_class_of(event) for event in step.info.events if event.problem)
 
@@ -246,7 +246,7 @@ def result_parts(action: Action, step: Step) -> list[ResultPart]:
     """Status and latency of each call that ran, of the message, or of the malformed output."""
     if isinstance(action, Message):
         return [ResultPart(status=Status.OK.value, latency_ms=0)] if step.failed is None else []
-    found = [ResultPart(status=event.status.value, latency_ms=event.latency_ms) for event in step.info.events]
+    found = [ResultPart(status=event.status.value, latency_ms=event.latency_ms) for event in step.info.events if not event.landed]
     if step.info.end_cause == EndCause.CELL_DIED and step.failed is None:
         # The call that ended the cell has no event, since it never came back.
         found.append(ResultPart(status=Status.UNAVAILABLE.value, latency_ms=0))

@@ -106,6 +106,8 @@ class EventPart(Record):
     inexact: str
     extra_ms: int
     stale_step: int | None
+    landed: bool
+    """No call, but the effect of call `index`, whose caller had given up."""
     attachments: dict[str, Json]
 
 

@@ -31,6 +31,8 @@ class Attempt:
     """The fault that landed, as opposed to the one that was drawn."""
     committed: bool = False
     stale_step: int | None = None
+    landed: bool = False
+    """The caller has given up, and the effect lands now; `at_ms` says when that is."""
     context: ToolContext | None = None
 
     @classmethod
@@ -69,6 +71,7 @@ class Attempt:
             inexact=context.inexact if context else "",
             extra_ms=context.extra_ms if context else 0,
             stale_step=self.stale_step,
+            landed=self.landed,
             attachments=context.attachments if context else {},
         )
 

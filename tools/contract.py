@@ -8,7 +8,7 @@ import base64
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -123,6 +123,8 @@ class ToolContext:
     """The identity that the agent acts under."""
     session: Session | None
     """The call's transaction; `None` for tools of source `cell`, `query` or `clock`. Read only when the tool does not mutate."""
+    at_ms: int | None = None
+    """When the call takes effect, where that is not now: milliseconds since the Unix epoch."""
     after: Json = None
     """For a paged tool: the key after which the page begins; `None` for the first page."""
     effects: list[dict[str, Json]] = field(default_factory=list)
@@ -154,7 +156,9 @@ class ToolContext:
     @property
     def now(self) -> datetime:
         """World time."""
-        return self.world.clock.now
+        if self.at_ms is None:
+            return self.world.clock.now
+        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=self.at_ms)
 
     def new_id(self, table: str) -> int:
         """The next id of `table`."""
@@ -203,6 +207,8 @@ class Tool(Generic[A]):
     """What an empty answer of this tool looks like. `None`: the fault `empty` cannot hit it."""
     idempotency_key: str = ""
     """Name of the argument that carries a key. A second call with that key gets the first one's answer and does nothing."""
+    timeout_argument: str = ""
+    """Name of the argument by which the caller says after how many milliseconds it gives up, at most `timeout_ms`."""
     paged: bool = False
     """It lists in pages: its arguments are `Paged`, its answer is a `Page` (see `wardian.tools.pages`)."""
     rate_limit: RateLimit | None = None
@@ -219,6 +225,8 @@ class Tool(Generic[A]):
             raise ToolMisdeclared(f"{self.name}: empty_page: only reads of source 'replica' can come back empty")
         if self.idempotency_key and (not self.mutates or self.idempotency_key not in self.arguments.model_fields):
             raise ToolMisdeclared(f"{self.name}: idempotency_key: must name an argument, and the tool must mutate")
+        if self.timeout_argument and self.timeout_argument not in self.arguments.model_fields:
+            raise ToolMisdeclared(f"{self.name}: timeout_argument: there is no argument {self.timeout_argument!r}")
         if self.paged and not {"cursor", "limit"} <= set(self.arguments.model_fields):
             raise ToolMisdeclared(f"{self.name}: paged: its arguments need cursor and limit; derive them from pages.Paged")
         if self.timeout_ms <= 0:
@@ -268,5 +276,7 @@ class CallEvent:
     """The part of `latency_ms` that the call took beyond the tool's latency, such as the limit that a command ran into."""
     stale_step: int | None = None
     """The step at whose beginning the lagging copy was taken, when the read was stale."""
+    landed: bool = False
+    """No call, but the effect of call `index`, whose caller had given up, at the time at which it landed."""
     attachments: Mapping[str, Json] = field(default_factory=dict)
     """Raw data by name, base64: output bytes that the agent's text does not show exactly."""

@@ -42,9 +42,12 @@ def denied(tool: Tool[Any], missing: Iterable[str]) -> Outcome:
     )
 
 
-def timed_out(tool: Tool[Any]) -> Outcome:
-    """No answer in time. The same words whether or not the effect happened, for the agent cannot know."""
-    after = f"{tool.name} gave no answer within {tool.timeout_ms / 1000:g} s."
+def timed_out(tool: Tool[Any], limit_ms: int) -> Outcome:
+    """No answer in time. The same words whether the effect happened, will happen or never will, for the agent cannot know."""
+    after = f"{tool.name} gave no answer within {limit_ms / 1000:g} s."
+    if tool.mutates and tool.idempotency_key:
+        advice = f"call it again with the same {tool.idempotency_key}, if you gave one; else check first, it may still arrive."
+        return Outcome(Status.TIMEOUT, message=f"{after} It may or may not have taken effect: {advice}")
     if tool.mutates:
         return Outcome(Status.TIMEOUT, message=f"{after} It may or may not have taken effect: check before you call it again.")
     return Outcome(Status.TIMEOUT, message=f"{after} It changes nothing, so calling it again is safe.")

@@ -89,7 +89,9 @@ class Runner:
 
 
 async def _handle(attempt: Attempt, tool: Tool[Any], arguments: Arguments, session: Session | None) -> Json:
-    attempt.context = ToolContext(attempt.world, attempt.agent_id, session, after=attempt.after)
+    attempt.context = ToolContext(
+        attempt.world, attempt.agent_id, session, at_ms=attempt.at_ms if attempt.landed else None, after=attempt.after
+    )
     content = await tool.handler(attempt.context, arguments)
     if tool.paged:
         content = _paged(attempt, tool, arguments, content)

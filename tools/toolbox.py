@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from wardian.sandbox.world import World
-from wardian.tools import faults, outcomes, pages, rates
+from wardian.tools import faults, keys, late, outcomes, pages, rates
 from wardian.tools.attempt import Attempt
 from wardian.tools.contract import Arguments, CallEvent, Json, Source, Status, Tool, ToolCall, ToolResult
 from wardian.tools.encoding import RESULT_CAP_CHARS, encode
 from wardian.tools.errors import ToolMisdeclared
 from wardian.tools.faults import Drawn, Fault, FaultPlan
+from wardian.tools.late import LateCall
 from wardian.tools.loading import Kind, Rejected
 from wardian.tools.outcomes import Outcome
 from wardian.tools.parsing import parse
@@ -75,6 +76,29 @@ class Toolbox:
         world.clock.advance(attempt.total_ms)
         return attempt.result(outcome), attempt.event(outcome)
 
+    def late_ms(self, world: World) -> int | None:
+        """World time at which the next call lands whose caller gave up; `None` when there is none."""
+        waiting = late.first(world)
+        return waiting.due_ms if waiting else None
+
+    async def land(self, world: World, step: int) -> CallEvent:
+        """Let that call take effect; gives its line for the log. There must be one.
+
+        Raises:
+            ToolBroken, SandboxError: as `call`.
+        """
+        found = late.take(world)
+        tool, call = self.tools[found.tool], ToolCall(found.tool, found.args)
+        attempt = Attempt(world, call, found.agent_id, step, found.index, found.due_ms, found.args, landed=True)
+        if outcome := keys.known(attempt, tool):
+            return attempt.event(outcome)
+        parsed = parse(tool.arguments, found.args)
+        assert not isinstance(parsed, Rejected), "they were accepted when the call came in"
+        outcome = await self._runner.outcome(attempt, tool, parsed.arguments)
+        if attempt.committed:
+            keys.remember(attempt, tool, outcome.content)
+        return attempt.event(outcome)
+
     def holding(self, world: World, step: int) -> AbstractContextManager[None]:
         """Around whatever else changes the database, such as background events: stale reads may then show what was before."""
         return self._runner.holding(world, step)
@@ -117,7 +141,7 @@ class Toolbox:
         if drawn.fault is Fault.SLOW:
             return round(scaled_ms * self.plan.profile.slow_multiplier)
         # A profile may slow every call down, but not so that a call which would be answered never is.
-        return min(scaled_ms, max(base_ms, tool.timeout_ms))
+        return min(scaled_ms, max(base_ms, self._patience_ms(tool)))
 
     def _limited(self, attempt: Attempt, tool: Tool[Any]) -> Outcome | None:
         """The answer to a call that comes too early. No fault is used up by it, and none is forgotten."""
@@ -134,11 +158,15 @@ class Toolbox:
             return outcomes.denied(tool, missing)
         if before := self._fault_before(attempt, tool):
             return before
-        if known := _known(attempt, tool):
+        if known := keys.known(attempt, tool):
             return self._fault_after(attempt, tool, known)
+        if self._lands_late(attempt, tool):
+            return self._put_off(attempt, tool)
         outcome = await self._runner.outcome(attempt, tool, arguments)
         if attempt.committed:
-            _remember(attempt, tool, outcome.content)
+            keys.remember(attempt, tool, outcome.content)
+            if attempt.drawn.fault is Fault.DUPLICATE:
+                await self._deliver_again(attempt, tool, arguments)
         return self._fault_after(attempt, tool, outcome)
 
     def _missing_scopes(self, attempt: Attempt, tool: Tool[Any]) -> set[str]:
@@ -158,8 +186,7 @@ class Toolbox:
             return None
         attempt.fault = fault
         if fault is Fault.TIMEOUT_BEFORE:
-            attempt.latency_ms = tool.timeout_ms
-            return outcomes.timed_out(tool)
+            return self._timed_out(attempt, tool)
         if fault is Fault.UNAVAILABLE:
             return outcomes.unavailable(tool)
         return self._shut(attempt, tool)
@@ -173,15 +200,50 @@ class Toolbox:
         faults.shut(attempt.world, tool.name, attempt.latency_ms + for_ms)
         return outcomes.rate_limited(tool, for_ms)
 
+    def _limit_ms(self, attempt: Attempt, tool: Tool[Any]) -> int:
+        """How long the caller waits for this call."""
+        asked_ms = attempt.args.get(tool.timeout_argument) if tool.timeout_argument else None
+        limit_ms = self._patience_ms(tool)
+        return limit_ms if asked_ms is None else min(limit_ms, asked_ms)
+
+    def _patience_ms(self, tool: Tool[Any]) -> int:
+        """How long the agent's side waits for any call of `tool`; long enough for one that is not slow."""
+        given_ms = self.plan.profile.caller_timeout_ms
+        return tool.timeout_ms if given_ms is None else min(tool.timeout_ms, max(given_ms, tool.latency.high_ms))
+
+    def _timed_out(self, attempt: Attempt, tool: Tool[Any]) -> Outcome:
+        attempt.latency_ms = self._limit_ms(attempt, tool)
+        return outcomes.timed_out(tool, attempt.latency_ms)
+
+    def _lands_late(self, attempt: Attempt, tool: Tool[Any]) -> bool:
+        """Whether the caller gives up before the effect. Where it could not be repeated safely or waited for, the effect comes first."""
+        safe = bool(tool.idempotency_key) and tool.source is Source.PRIMARY and self.plan.can_wait
+        return safe and attempt.latency_ms > self._limit_ms(attempt, tool)
+
+    def _put_off(self, attempt: Attempt, tool: Tool[Any]) -> Outcome:
+        attempt.fault = Fault.SLOW if attempt.drawn.fault is Fault.SLOW else None
+        due_ms = attempt.at_ms + attempt.latency_ms
+        late.put(attempt.world, LateCall(due_ms, attempt.index, tool.name, attempt.args, attempt.agent_id))
+        return self._timed_out(attempt, tool)
+
+    async def _deliver_again(self, attempt: Attempt, tool: Tool[Any], arguments: Arguments) -> None:
+        """The same call once more. With a key it is known by now."""
+        attempt.fault = Fault.DUPLICATE
+        if keys.known(attempt, tool):
+            return
+        again = replace(attempt, drawn=Drawn(), committed=False, context=None)
+        await self._runner.outcome(again, tool, arguments)
+        if again.committed and again.context and attempt.context:
+            attempt.context.effects += again.context.effects
+
     def _fault_after(self, attempt: Attempt, tool: Tool[Any], outcome: Outcome) -> Outcome:
         fault = attempt.drawn.fault
         if fault is Fault.SLOW:
             attempt.fault = fault
         if fault is Fault.TIMEOUT_AFTER and attempt.committed:
             attempt.fault = fault
-        if attempt.latency_ms > tool.timeout_ms or attempt.fault is Fault.TIMEOUT_AFTER:
-            attempt.latency_ms = tool.timeout_ms
-            return outcomes.timed_out(tool)
+        if attempt.latency_ms > self._limit_ms(attempt, tool) or attempt.fault is Fault.TIMEOUT_AFTER:
+            return self._timed_out(attempt, tool)
         if fault is Fault.EMPTY and outcome.status is Status.OK and outcome.content != tool.empty_page:
             attempt.fault = fault
             return Outcome(Status.OK, encode(tool.empty_page))
@@ -200,21 +262,3 @@ def _by_name(tools: Iterable[Tool[Any]]) -> dict[str, Tool[Any]]:
 def _rejected(attempt: Attempt, problem: Rejected) -> Outcome:
     attempt.problem = Kind.UNKNOWN_TOOL.value if problem.kind is Kind.UNKNOWN_TOOL else str(problem)
     return outcomes.rejected(problem)
-
-
-def _known(attempt: Attempt, tool: Tool[Any]) -> Outcome | None:
-    """The answer that this idempotency key got before, if it did."""
-    key = attempt.args.get(tool.idempotency_key)
-    stored = attempt.world.memory.idempotency.get(f"{tool.name}/{key}") if tool.idempotency_key and key is not None else None
-    if stored is None:
-        return None
-    if stored["args"] != attempt.args:
-        message = f"{tool.idempotency_key}: {key!r} was used before with other arguments. Use a new key for a new request."
-        return Outcome(Status.CONFLICT, message=message)
-    return Outcome(Status.OK, stored["content"])
-
-
-def _remember(attempt: Attempt, tool: Tool[Any], content: Json) -> None:
-    key = attempt.args.get(tool.idempotency_key) if tool.idempotency_key else None
-    if key is not None:
-        attempt.world.memory.idempotency[f"{tool.name}/{key}"] = {"args": attempt.args, "content": content}

@@ -141,6 +141,7 @@ def test_a_hard_task_is_made_in_milliseconds(family: Family) -> None:
 def test_the_policy_names_only_what_exists() -> None:
     tools = {tool.name for tool in WORLD.tools}
     codes = {*get_args(Reason), *get_args(Resolution)}
+    arguments = {"idempotency_key"}
     files = {"gateway.csv", "order_form.txt", "mail.txt", "plan_changes.csv"}
     others = {
         "agent-7",
@@ -153,7 +154,7 @@ def test_the_policy_names_only_what_exists() -> None:
     }
     others |= {"chargeback", "chargeback_withdrawn", "contract", "paid_at", "created_at"}
     named = set(re.findall(r"`([^`]+)`", WORLD.policy))
-    assert named <= tools | codes | files | others
+    assert named <= tools | codes | arguments | files | others
     assert {"double_charge", "wrong_plan", "after_cancellation", "proration", "issue_refund"} <= named
 
 

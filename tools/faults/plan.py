@@ -54,6 +54,8 @@ def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> f
         found.add(Fault.STALE)
     if tool.empty_page is not None:
         found.add(Fault.EMPTY)
+    if tool.idempotency_key and not tool.idempotent:
+        found.add(Fault.DUPLICATE)
     if tool.paged:
         found.add(Fault.PARTIAL)
     if set(tool.scopes) & set(plan.revocable_scopes):

@@ -27,9 +27,12 @@ class FaultProfile(BaseModel):
     missing: Rate = 0.0
     """Chance, beside the others, at the first call of each tool that needs a revocable scope."""
     partial: Rate = 0.0
+    duplicate: Rate = 0.0
     latency_multiplier: float = Field(default=1.0, gt=0, le=100)
     """Every latency of the episode is multiplied by it."""
     slow_multiplier: float = Field(default=10.0, ge=1, le=1000)
+    caller_timeout_ms: Ms | None = None
+    """After how long the agent's side gives a call up, where that is before the tool's own `timeout_ms`. `None`: it never does."""
     retry_after_min_ms: Ms = 2_000
     """Shortest virtual time for which a tool that is rate limited takes no calls."""
     retry_after_max_ms: Ms = 30_000
@@ -83,7 +86,10 @@ REALISTIC = FaultProfile(
     revoked=0.005,
     missing=0.01,
     partial=0.03,
+    duplicate=0.01,
     latency_multiplier=1.5,
+    slow_multiplier=20.0,
+    caller_timeout_ms=1500,
 )
 HARSH = FaultProfile(
     name="harsh",
@@ -97,7 +103,10 @@ HARSH = FaultProfile(
     revoked=0.015,
     missing=0.03,
     partial=0.09,
+    duplicate=0.03,
     latency_multiplier=3.0,
+    slow_multiplier=30.0,
+    caller_timeout_ms=3000,
     max_total=30,
 )
 PROFILES = {profile.name: profile for profile in (NONE, MILD, REALISTIC, HARSH)}

@@ -66,7 +66,7 @@ def reply(ticket: int, text: str) -> Step:
         messages = yield from every("list_messages", ticket_id=ticket)
         return any(message["author"] != AUTHOR for message in messages)
 
-    yield from surely(sent, "reply_to_ticket", ticket_id=ticket, body=text)
+    yield from surely(sent, "reply_to_ticket", ticket_id=ticket, body=text, idempotency_key=f"reply-{ticket}")
 
 
 def no_longer_open(ticket: int) -> Callable[[], Step]:

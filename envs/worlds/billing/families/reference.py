@@ -206,7 +206,8 @@ def by_days(date: str, before: int, old_cents: int, new_cents: int) -> int:
 def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
     """Make the refund once; False when it is not permitted."""
     for _ in range(TRIES):
-        act = answer("issue_refund", payment_id=payment_id, ticket_id=ticket, amount_cents=cents, reason=reason)
+        wanted = {"payment_id": payment_id, "ticket_id": ticket, "amount_cents": cents, "reason": reason}
+        act = answer("issue_refund", **wanted, idempotency_key=f"refund-{ticket}")
         status = (yield from act)["status"]
         if status == "ok":
             return True

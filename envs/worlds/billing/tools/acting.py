@@ -27,21 +27,34 @@ Reason = Literal["double_charge", "wrong_plan", "after_cancellation", "proration
 Resolution = Literal["refunded", "declined_unfounded", "already_refunded", "other"]
 
 
-class IssueRefund(Arguments):
+class Keyed(Arguments):
+    """Base of the arguments of acts that a repeated request would do again."""
+
+    idempotency_key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="A text of your own for this request, the same when you repeat it: with one key it is done once. Without, a request "
+        "that arrives twice is done twice.",
+    )
+    timeout_ms: int | None = Field(default=None, ge=50, le=10_000, description="Give up waiting for the answer after so many milliseconds.")
+
+
+class IssueRefund(Keyed):
     payment_id: Id
     ticket_id: Id
     amount_cents: Cents
     reason: Reason
 
 
-class ApplyCredit(Arguments):
+class ApplyCredit(Keyed):
     customer_id: Id
     ticket_id: Id
     amount_cents: Cents
     reason: Text
 
 
-class OpenDispute(Arguments):
+class OpenDispute(Keyed):
     payment_id: Id
     ticket_id: Id
     reason: Text
@@ -58,7 +71,7 @@ class ChangePlan(Arguments):
     plan: Annotated[str, Field(description="Code of the new plan.")]
 
 
-class ReplyToTicket(Arguments):
+class ReplyToTicket(Keyed):
     ticket_id: Id
     body: Text
 
@@ -192,13 +205,17 @@ async def escalate_ticket(context: ToolContext, args: EscalateTicket) -> Json:
 
 def _act(name: str, text: str, arguments: Any, handler: Any, scope: str) -> Tool[Any]:
     errors = (Status.NOT_FOUND, Status.CONFLICT)
-    return Tool(name, text, arguments, handler, mutates=True, scopes=(scope,), errors=errors, idempotent=False)
+    keyed: dict[str, Any] = (
+        {"version": 2, "idempotency_key": "idempotency_key", "timeout_argument": "timeout_ms"} if issubclass(arguments, Keyed) else {}
+    )
+    return Tool(name, text, arguments, handler, mutates=True, scopes=(scope,), errors=errors, idempotent=False, **keyed)
 
 
 ACTING: tuple[Tool[Any], ...] = (
     _act(
         "issue_refund",
-        "Give money of a payment back to the ticket's customer. Each call is a refund of its own. Refused beyond what is left.",
+        "Give money of a payment back to the ticket's customer. "
+        "Without a known key each call is a refund of its own. Refused beyond what is left.",
         IssueRefund,
         issue_refund,
         "refunds:write",
@@ -209,7 +226,7 @@ ACTING: tuple[Tool[Any], ...] = (
     _act("change_plan", "Move an active subscription to another plan from now on.", ChangePlan, change_plan, "subscriptions:write"),
     _act(
         "reply_to_ticket",
-        "Send a message to the customer of a ticket. Each call is a message of its own.",
+        "Send a message to the customer of a ticket. Without a known key each call is a message of its own.",
         ReplyToTicket,
         reply_to_ticket,
         "tickets:write",

@@ -1,0 +1,266 @@
+"""How writes arrive, on a real database: twice, late, against a concurrent change, and seen by replicas only after a while."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import Field
+from sqlalchemy import func, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from wardian.sandbox.database import SqliteTemplate
+from wardian.sandbox.database.base import Template, TemplateSource
+from wardian.sandbox.world import World
+from wardian.tools.contract import (
+    Arguments,
+    CallEvent,
+    Json,
+    Latency,
+    Refusal,
+    Source,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+)
+from wardian.tools.errors import ToolMisdeclared
+from wardian.tools.faults import Fault, FaultPlan, FaultProfile
+from wardian.tools.packs.waiting import WAIT
+from wardian.tools.toolbox import Toolbox
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Deposit(Base):
+    __tablename__ = "deposits"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    cents: Mapped[int]
+    at_ms: Mapped[int]
+
+
+def seed_rows(session: Session, seed: int) -> None:
+    session.add(Deposit(id=1, cents=100, at_ms=0))
+
+
+class Pay(Arguments):
+    cents: int = Field(ge=1)
+    key: str | None = None
+    give_up_ms: int | None = None
+
+
+class Nothing(Arguments):
+    """Nothing to say."""
+
+
+async def pay(context: ToolContext, args: Pay) -> Json:
+    total = context.db.scalar(select(func.sum(Deposit.cents))) or 0
+    if total + args.cents > 1000:
+        raise Refusal(Status.CONFLICT, "the till is full")
+    row = Deposit(id=context.new_id("deposits"), cents=args.cents, at_ms=round(context.now.timestamp() * 1000))
+    context.db.add(row)
+    context.note("paid", cents=args.cents)
+    return {"id": row.id}
+
+
+async def total(context: ToolContext, args: Nothing) -> Json:
+    return context.db.scalar(select(func.sum(Deposit.cents)))
+
+
+def paying(**more: Any) -> Tool[Any]:
+    common: dict[str, Any] = {"idempotency_key": "key", "timeout_argument": "give_up_ms", "latency": Latency(100, 100)}
+    return Tool("pay", "Pay in.", Pay, pay, mutates=True, idempotent=False, errors=(Status.CONFLICT,), **common | more)
+
+
+TOTAL = Tool("total", "What is in.", Nothing, total, latency=Latency(10, 10))
+LISTED = Tool("listed", "What is in, by a copy.", Nothing, total, source=Source.REPLICA, latency=Latency(10, 10))
+TOOLS = (paying(), TOTAL, LISTED, WAIT)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
+    return SqliteTemplate.build(TemplateSource("till", Base.metadata, seed_rows), tmp_path_factory.mktemp("till"))
+
+
+@pytest.fixture
+def make_world(template: Template) -> Iterator[Callable[..., World]]:
+    made: list[World] = []
+
+    def make(seed: int = 1) -> World:
+        made.append(World(start=datetime(2026, 1, 1, tzinfo=UTC), seed=seed, database=template.clone()))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+@pytest.fixture
+def world(make_world: Callable[..., World]) -> World:
+    return make_world()
+
+
+def call(box: Toolbox, on: World, name: str, step: int = 1, **args: Json) -> tuple[ToolResult, CallEvent]:
+    return asyncio.run(box.call(on, ToolCall(name, args), agent_id="agent", step=step))
+
+
+def land(box: Toolbox, on: World) -> list[CallEvent]:
+    """Let land what is due, as the environment does after each call."""
+    landed = []
+    while (due_ms := box.late_ms(on)) is not None and due_ms <= on.clock.now_ms:
+        landed.append(asyncio.run(box.land(on, 2)))
+    return landed
+
+
+def always(fault: Fault, tools: tuple[Tool[Any], ...] = TOOLS, **more: Any) -> Toolbox:
+    profile = FaultProfile(name="always", **{fault.value: 1.0, "max_total": 1000, "max_consecutive": 1, **more})
+    return Toolbox(tools, FaultPlan(profile))
+
+
+def rows(on: World) -> list[int]:
+    assert on.database is not None
+    with on.database.transaction() as session:
+        return list(session.scalars(select(Deposit.cents).order_by(Deposit.id)))
+
+
+# Delivered twice.
+
+
+def test_a_call_without_a_key_that_is_delivered_twice_has_its_effect_twice(world: World) -> None:
+    result, event = call(always(Fault.DUPLICATE), world, "pay", cents=5)
+    assert (result.status, result.content, event.fault) == (Status.OK, {"id": 2}, "duplicate")
+    assert (rows(world), event.effects) == ([100, 5, 5], ({"kind": "paid", "cents": 5},) * 2)
+
+
+def test_with_a_key_a_second_delivery_is_harmless(world: World) -> None:
+    result, event = call(always(Fault.DUPLICATE), world, "pay", cents=5, key="k")
+    assert (result.content, event.fault, rows(world)) == ({"id": 2}, "duplicate", [100, 5])
+    assert event.effects == ({"kind": "paid", "cents": 5},)
+
+
+def test_a_second_delivery_that_is_refused_changes_nothing(world: World) -> None:
+    result, event = call(always(Fault.DUPLICATE), world, "pay", cents=600)
+    assert (result.status, rows(world), len(event.effects)) == (Status.OK, [100, 600], 1)
+
+
+def test_a_refused_call_is_not_delivered_again(world: World) -> None:
+    assert call(always(Fault.DUPLICATE), world, "pay", cents=2000)[1].fault is None
+
+
+def test_a_tool_without_a_key_is_never_delivered_twice(world: World) -> None:
+    assert call(always(Fault.DUPLICATE, (paying(idempotency_key=""), WAIT)), world, "pay", cents=5)[1].fault is None
+    assert rows(world) == [100, 5]
+
+
+def test_the_agent_sees_no_difference_between_once_and_twice(make_world: Callable[..., World]) -> None:
+    once, twice = make_world(), make_world()
+    assert call(Toolbox(TOOLS), once, "pay", cents=5)[0] == call(always(Fault.DUPLICATE), twice, "pay", cents=5)[0]
+
+
+# Slow, against the caller's own timeout.
+
+
+def test_a_slow_call_lands_after_its_caller_gave_up(world: World) -> None:
+    box = always(Fault.SLOW, slow_multiplier=30.0, caller_timeout_ms=1000)
+    began = world.clock.now_ms
+    result, event = call(box, world, "pay", cents=5)
+    assert (result.status, result.latency_ms, event.fault, event.committed) == (Status.TIMEOUT, 1000, "slow", False)
+    assert (land(box, world), rows(world)) == ([], [100])
+    call(box, world, "wait", seconds=2)
+    (late,) = land(box, world)
+    assert (late.landed, late.index, late.tool, late.committed, late.at_ms - began) == (True, event.index, "pay", True, 3000)
+    assert (late.effects, late.latency_ms, late.fault) == (({"kind": "paid", "cents": 5},), 0, None)
+    assert call(Toolbox(TOOLS), world, "total")[0].content == 105
+
+
+def test_a_late_effect_carries_the_time_at_which_it_landed(world: World) -> None:
+    box = always(Fault.SLOW, slow_multiplier=30.0, caller_timeout_ms=1000)
+    call(box, world, "pay", cents=5)
+    call(box, world, "wait", seconds=100)
+    land(box, world)
+    assert world.database is not None
+    with world.database.transaction() as session:
+        assert session.scalars(select(Deposit.at_ms)).all() == [0, world.clock.start_ms + 3000]
+
+
+@pytest.mark.parametrize(("key", "expected"), [("k", [100, 5]), (None, [100, 5, 5])])
+def test_repeating_a_call_that_is_still_on_its_way_needs_a_key(world: World, key: str | None, expected: list[int]) -> None:
+    box = always(Fault.SLOW, slow_multiplier=30.0, caller_timeout_ms=1000)
+    args = {"cents": 5} if key is None else {"cents": 5, "key": key}
+    assert call(box, world, "pay", **args)[0].status is Status.TIMEOUT
+    assert call(box, world, "pay", **args)[0].status is Status.OK
+    call(box, world, "wait", seconds=60)
+    assert [event.committed for event in land(box, world)] == [key is None]
+    assert rows(world) == expected
+
+
+def test_the_callers_own_timeout_is_an_argument_and_needs_no_fault(world: World) -> None:
+    box = Toolbox(TOOLS)
+    result, event = call(box, world, "pay", cents=5, give_up_ms=60)
+    assert (result.status, result.latency_ms, event.fault, rows(world)) == (Status.TIMEOUT, 60, None, [100])
+    assert "within 0.06 s" in result.message
+    call(box, world, "total")
+    assert land(box, world) == []
+    call(box, world, "wait", seconds=1)
+    assert [event.committed for event in land(box, world)] == [True]
+    assert rows(world) == [100, 5]
+
+
+def test_a_repeated_call_may_wait_longer_under_the_same_key(world: World) -> None:
+    box = Toolbox(TOOLS)
+    call(box, world, "pay", cents=5, key="k", give_up_ms=60)
+    assert call(box, world, "pay", cents=5, key="k", give_up_ms=5000)[0].status is Status.OK
+    assert call(box, world, "pay", cents=5, key="k")[0].status is Status.OK
+    assert rows(world) == [100, 5]
+
+
+def test_a_late_call_may_find_that_it_is_refused(world: World) -> None:
+    box = Toolbox(TOOLS)
+    call(box, world, "pay", cents=600, give_up_ms=60)
+    call(box, world, "pay", cents=600)
+    (late,) = land(box, world)
+    assert (late.status, late.committed, late.effects, rows(world)) == (Status.CONFLICT, False, (), [100, 600])
+
+
+@pytest.mark.parametrize("tools", [(paying(idempotency_key=""), WAIT), (paying(),)])
+def test_what_could_not_be_repeated_or_waited_for_has_its_effect_at_once(world: World, tools: tuple[Tool[Any], ...]) -> None:
+    box = Toolbox(tools)
+    result, event = call(box, world, "pay", cents=5, give_up_ms=60)
+    assert (result.status, event.committed, box.late_ms(world), rows(world)) == (Status.TIMEOUT, True, None, [100, 5])
+
+
+def test_an_agents_side_that_gives_up_early_still_waits_for_calls_that_are_not_slow(world: World) -> None:
+    box = Toolbox(TOOLS, FaultPlan(FaultProfile(name="hasty", caller_timeout_ms=1, latency_multiplier=50.0)))
+    assert call(box, world, "pay", cents=5)[0].status is Status.OK
+
+
+def test_what_is_on_its_way_is_state_and_lands_alike_in_a_fork(world: World) -> None:
+    box = Toolbox(TOOLS)
+    before = world.memory.digest()
+    call(box, world, "pay", cents=5, give_up_ms=60)
+    assert world.memory.notes["late"] == [
+        {"due_ms": world.clock.start_ms + 100, "index": 0, "tool": "pay", "args": {"cents": 5, "give_up_ms": 60}, "agent_id": "agent"}
+    ]
+    assert world.memory.digest() != before
+    assert box.fork().late_ms(world) == box.late_ms(world)
+    call(box, world, "wait", seconds=1)
+    land(box, world)
+    assert "late" not in world.memory.notes
+
+
+def test_a_timeout_says_the_same_whatever_became_of_the_call(make_world: Callable[..., World]) -> None:
+    said = set()
+    for fault in (Fault.TIMEOUT_BEFORE, Fault.TIMEOUT_AFTER, Fault.SLOW):
+        box = always(fault, slow_multiplier=1000.0)
+        said.add(str(call(box, make_world(), "pay", cents=5)[0].visible()))
+    assert len(said) == 1
+    assert "same key" in said.pop()
+
+
+def test_a_timeout_argument_that_is_none_is_refused() -> None:
+    with pytest.raises(ToolMisdeclared, match="timeout_argument"):
+        paying(timeout_argument="patience")
