@@ -1,10 +1,10 @@
 """From what a model wrote to a tool's arguments, or to one named reason why not. Never a guess, and never an exception.
 
-`loading` reads the JSON. Then *exact decoding*, recorded in the log: where the schema allows no string, a string that is the JSON text of
-an array or object, or the canonical JSON text of an integer, number or boolean, of the type wanted is decoded once (`"[1]"`, `"17"`,
-`"false"`; not `"017"`, `"False"`, or `"1.0"` for an integer). Where the schema allows a string it stays one, whatever it looks like.
-Arguments that are as a whole one string holding a JSON object are decoded once as well. `null` or no text at all stands for `{}` only
-for a tool without parameters.
+`loading` reads the JSON. Then *exact decoding*, recorded in the log: where the schema allows no string, at any depth, a string that is
+the JSON text of an array or object, or the canonical JSON text of an integer, number or boolean, of the type wanted is decoded once
+(`"[1]"`, `"17"`, `"false"`; not `"017"`, `"False"`, or `"1.0"` for an integer). Where the schema allows a string it stays one, whatever
+it looks like. Arguments that are as a whole one string holding a JSON object are decoded once as well. `null` or no text at all stands
+for `{}` only for a tool without parameters.
 
 Last the pydantic model, in strict JSON mode. Not Python mode: only in JSON mode does strict mean what a JSON sender can satisfy (an
 array for a tuple, text for a date or an enum member), while a string is still no integer and a number no string.
@@ -12,13 +12,13 @@ array for a tuple, text for a date or an enum member), while a string is still n
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
 from wardian.tools.contract import Arguments, Json
-from wardian.tools.loading import Kind, Loaded, Rejected, check, json_type, load, load_strict
+from wardian.tools.loading import MAX_CHARS, SHOWN_CHARS, Kind, Loaded, Rejected, check, json_type, load, load_strict, shown_path, too_large
 from wardian.tools.schemas import cached_schema, types_of
 
 
@@ -57,31 +57,80 @@ def _object(raw: str, *, takes_nothing: bool) -> Loaded | Rejected:
 
 
 def validate(model: type[Arguments], values: dict[str, Json], repaired: str = "") -> Parsed | Rejected:
-    """Check `values`, which passed `parsing.check`, against `model`."""
-    properties = cached_schema(model)["properties"]
-    decoded: list[str] = []
-    taken: dict[str, Json] = {}
-    for name, value in values.items():
-        types = types_of(properties[name]) if name in properties else frozenset()
-        taken[name] = _decoded(value, types)
-        if taken[name] is not value:
-            decoded.append(name)
-        elif _loses_digits(value, types):
-            return Rejected(Kind.OUT_OF_RANGE, f"{name}: {value} cannot be held exactly as a number with a fraction.", name)
+    """Check `values`, which passed `loading.check`, against `model`."""
+    schema = cached_schema(model)
+    fit = _Fit()
+    taken = fit.fitted(values, schema, ())
+    text = json.dumps(taken, ensure_ascii=False)
+    if len(text) > MAX_CHARS:
+        return too_large(len(text))
     try:
-        arguments = model.model_validate_json(json.dumps(taken, ensure_ascii=False))
+        arguments = model.model_validate_json(text)
     except ValidationError as problem:
-        return _first(problem, properties)
-    return Parsed(arguments, taken, _joined(repaired, f"decoded({' '.join(decoded)})" if decoded else ""))
+        return _first(problem, schema["properties"])
+    lost = _lost_digits(taken, arguments)
+    if lost is not None:
+        where = shown_path(lost)
+        return Rejected(Kind.OUT_OF_RANGE, f"{where}: this integer cannot be held exactly as a number with a fraction.", where)
+    return fit.foreign or Parsed(arguments, taken, _joined(repaired, f"decoded({' '.join(fit.decoded)})" if fit.decoded else ""))
 
 
 def _joined(*names: str) -> str:
     return ",".join(name for name in names if name)
 
 
-def _decoded(value: Json, types: frozenset[str]) -> Json:
+@dataclass(slots=True)
+class _Fit:
+    """A walk over values beside their schema."""
+
+    decoded: list[str] = field(default_factory=list)
+    """Places of the strings that were decoded."""
+    foreign: Rejected | None = None
+    """The first value of a type that its schema does not have. Pydantic finds all of them but these: to it `true` and `1.0` are the 1 of
+    an enumeration."""
+
+    def fitted(self, value: Json, schema: Json, place: tuple[object, ...]) -> Json:
+        """Give `value` with the strings in it decoded that the schema asks to be."""
+        types = _types(schema)
+        if isinstance(value, str):
+            inner = _decoded(value, types)
+            if inner is not value:
+                self.decoded.append(shown_path(place))
+            return inner
+        if isinstance(value, dict):
+            known = _branch(schema, "object")
+            properties, others = known.get("properties", {}), known.get("additionalProperties", {})
+            return {key: self.fitted(inner, properties.get(key, others), (*place, key)) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            items = _branch(schema, "array").get("items", {})
+            return [self.fitted(inner, items, (*place, index)) for index, inner in enumerate(value)]
+        if types and not types & _scalar_types(value) and self.foreign is None:
+            self.foreign = _wrong_type(shown_path(place), " or ".join(sorted(types)), value)
+        return value
+
+
+def _types(schema: Json) -> frozenset[str]:
+    """JSON types that a value of `schema` may have; empty when it does not say."""
+    if not isinstance(schema, dict):
+        return frozenset()
+    return types_of(schema) or frozenset().union(*(_scalar_types(value) for value in schema.get("enum", ())))
+
+
+def _wrong_type(where: str, wanted: str, value: Json) -> Rejected:
+    return Rejected(Kind.WRONG_TYPE, f"{where}: must be {wanted}, got {json_type(value)} {_shown(value)}.", where)
+
+
+def _branch(schema: Json, kind: str) -> dict[str, Json]:
+    """What `schema` says of values of that type; nothing where it says no such thing, or more than one."""
+    if not isinstance(schema, dict):
+        return {}
+    branches = [branch for branch in (schema, *schema.get("anyOf", ()), *schema.get("oneOf", ())) if branch.get("type") == kind]
+    return branches[0] if len(branches) == 1 else {}
+
+
+def _decoded(value: str, types: frozenset[str]) -> Json:
     """Decode a string once where no string is wanted and the text has exactly one reading; else give `value` itself."""
-    if not isinstance(value, str) or not types or "string" in types:
+    if not types or "string" in types:
         return value
     found = load_strict(value)
     if isinstance(found, Rejected):
@@ -89,21 +138,46 @@ def _decoded(value: Json, types: frozenset[str]) -> Json:
     inner = found.value
     if isinstance(inner, dict | list):
         return inner if ("object" if isinstance(inner, dict) else "array") in types else value
-    wanted = _scalar_types(inner) & types
+    wanted = _scalar_types(inner) & types - {"null", "string"}
     return inner if wanted and json.dumps(inner) == value else value
 
 
 def _scalar_types(value: Json) -> frozenset[str]:
+    if value is None:
+        return frozenset({"null"})
     if isinstance(value, bool):
         return frozenset({"boolean"})
     if isinstance(value, int):
         return frozenset({"integer", "number"})
-    return frozenset({"number"}) if isinstance(value, float) else frozenset()
+    return frozenset({"number"}) if isinstance(value, float) else frozenset({"string"})
 
 
-def _loses_digits(value: Json, types: frozenset[str]) -> bool:
-    wants_float = "number" in types and "integer" not in types
-    return wants_float and isinstance(value, int) and not isinstance(value, bool) and int(float(value)) != value
+def _lost_digits(taken: dict[str, Json], arguments: Arguments) -> tuple[object, ...] | None:
+    """The place of an integer that became another number on its way into a field of type float; `None` when all are as they were."""
+    if not _has_wide_integer(taken):
+        return None
+    waiting: list[tuple[tuple[object, ...], Json, Json]] = [((), taken, arguments.model_dump(by_alias=True))]
+    while waiting:
+        place, sent, held = waiting.pop()
+        if isinstance(sent, dict) and isinstance(held, dict):
+            waiting += [((*place, key), inner, held.get(key)) for key, inner in sent.items()]
+        elif isinstance(sent, list) and isinstance(held, list | tuple):
+            waiting += [((*place, index), inner, kept) for index, (inner, kept) in enumerate(zip(sent, held, strict=False))]
+        elif isinstance(held, float) and isinstance(sent, int) and int(held) != sent:
+            return place
+    return None
+
+
+def _has_wide_integer(value: Json) -> bool:
+    """Whether an integer stands in it that a float may not hold."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict | list):
+            waiting += node.values() if isinstance(node, dict) else node
+        elif isinstance(node, int) and abs(node) > 1 << 53:
+            return True
+    return False
 
 
 _LIMITS = {
@@ -140,9 +214,9 @@ def _first(problem: ValidationError, properties: dict[str, Json]) -> Rejected:
 
 def _refusal(error: Any, known: list[str], count: int) -> Rejected:
     kind, reason = _reason(error, known)
-    field = _path(error["loc"])
+    where = shown_path(error["loc"])
     more = f" ({count - 1} more problems follow once this one is fixed.)" if count > 1 else ""
-    return Rejected(kind, f"{field or 'arguments'}: {reason}.{more}", field)
+    return Rejected(kind, f"{where or 'arguments'}: {reason}.{more}", where)
 
 
 def _reason(error: Any, known: list[str]) -> tuple[Kind, str]:
@@ -162,10 +236,6 @@ def _reason(error: Any, known: list[str]) -> tuple[Kind, str]:
     return Kind.INVALID_VALUE, f"{error['msg']}, got {_shown(value)}"
 
 
-def _path(location: tuple[str | int, ...]) -> str:
-    return ".".join(str(part) for part in location)
-
-
 def _shown(value: Json) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
@@ -173,4 +243,4 @@ def _shown(value: Json) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except TypeError:
         text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 3] + "..."

@@ -1,13 +1,13 @@
 import json
-from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wardian.tools.completions import CallFormat, parse_completion
 from wardian.tools.contract import ToolCall
 from wardian.tools.loading import Rejected
 
-CASES = Path(__file__).parents[3] / "shared" / "cases" / "tool_calls.jsonl"
 LS = '{"name": "shell", "arguments": {"command": "ls"}}'
 J, T, M, X = CallFormat.JSON, CallFormat.TAGS, CallFormat.MISTRAL, CallFormat.INVOKE
 
@@ -64,17 +64,85 @@ def test_calls_come_out_in_order_with_their_text_as_it_was(form: CallFormat, tex
     assert parse_completion(text, form) == calls
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the shared cases are not here")
-def test_every_reported_completion_gets_its_answer() -> None:
-    for line in CASES.read_text().splitlines():
-        case = json.loads(line)
-        if case["kind"] != "completion":
-            continue
-        raw, expect = case["raw"], case["expect"]
-        form = X if "<invoke" in raw else T if "<tool_call>" in raw else M if "[TOOL_CALLS]" in raw else J
-        found = parse_completion(raw, form)
-        if isinstance(found, Rejected):
-            assert found.kind.value in expect, case["id"]
-        else:
-            assert expect.startswith("accept") or "unknown_tool" in expect, case["id"]
-            assert len(found) == 1
+WORDS = st.text(max_size=10) | st.sampled_from(
+    ["</think>", "</tool_call>", "```", "<think>", "[TOOL_CALLS]a{", "<invoke name=", "{}", '\\"', "\n"]
+)
+CALLS = st.lists(st.tuples(st.sampled_from(["shell", "w", "read_file"]), st.dictionaries(WORDS, WORDS, max_size=3)), min_size=1, max_size=3)
+PROSE = st.text(alphabet="abc .,\n", max_size=12)
+
+
+def written(form: CallFormat, name: str, values: dict[str, str]) -> str:
+    """A call as a model of that format writes it."""
+    body = json.dumps(values)
+    whole = f'{{"name": "{name}", "arguments": {body}}}'
+    return {J: whole, T: f"<tool_call>{whole}</tool_call>", M: f"[TOOL_CALLS]{name}{body}"}[form]
+
+
+def as_objects(found: tuple[ToolCall, ...] | Rejected) -> list[tuple[str, object]]:
+    assert not isinstance(found, Rejected)
+    return [(call.tool, json.loads(call.args) if isinstance(call.args, str) else call.args) for call in found]
+
+
+@settings(deadline=None)
+@given(st.sampled_from([T, M]), CALLS, PROSE, st.sampled_from(["", "<think>{}</think>", "```{}```", "{}</think>"]))
+def test_calls_of_any_content_come_out_as_they_went_in(
+    form: CallFormat, calls: list[tuple[str, dict[str, str]]], prose: str, draft: str
+) -> None:
+    text = draft.format("<tool_call> [TOOL_CALLS]a") + prose + prose.join(written(form, *call) for call in calls) + prose
+    assert as_objects(parse_completion(text, form)) == calls
+
+
+@given(CALLS, st.sampled_from(["", "<think>a</think>", "a</think>\n"]))
+def test_a_whole_call_comes_out_as_it_went_in(calls: list[tuple[str, dict[str, str]]], thought: str) -> None:
+    assert as_objects(parse_completion(thought + written(J, *calls[0]), J)) == calls[:1]
+
+
+MARKS = [
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "[TOOL_CALLS]",
+    '<invoke name="a">',
+    "</invoke>",
+    '<parameter name="b">',
+    "<invoke",
+]
+SOUP = st.lists(st.sampled_from([*MARKS, *'`{}[" \\\n\ud800', "```", "</parameter>", "shell", LS, LS[:-2]]), max_size=14).map("".join)
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(CallFormat), SOUP)
+def test_no_completion_raises_and_hidden_calls_never_run(form: CallFormat, soup: str) -> None:
+    found = parse_completion(soup, form)
+    assert isinstance(found, Rejected) or found
+    open_ended = soup.replace("</think>", "").replace("```", "")
+    for hiding in ("<think>", "```"):
+        assert str(parse_completion(hiding + open_ended, form)) == "no_tool_call"
+
+
+LONG = 60_000
+
+
+@pytest.mark.parametrize("form", CallFormat)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<tool_call>{ </think>",
+        "<tool_call>{</think>x<think></think>",
+        "`<tool_call>",
+        "<tool_call>x</think>",
+        "</think>{",
+        "[TOOL_CALLS]a{",
+    ],
+)
+def test_a_completion_that_once_took_a_walk_for_each_mark_is_answered(form: CallFormat, piece: str) -> None:
+    """With a walk that is quadratic this takes minutes."""
+    assert parse_completion(piece * LONG, form)
+
+
+def test_many_parameters_are_read_in_one_walk() -> None:
+    text = "".join(f'<parameter name="p{number}">v</parameter>' for number in range(LONG))
+    found = parse_completion(f'<invoke name="a">{text}</invoke>', X)
+    assert not isinstance(found, Rejected)
+    assert len(found[0].args) == LONG
