@@ -56,9 +56,12 @@ class EndpointPolicy:
     def cannot(self, error: EndpointError) -> PolicyUnavailable:
         """What the player of an episode raises that could not ask, by what became of all the others."""
         self.lost += 1
-        wrong, found = False, PolicyUnavailable(f"the endpoint gave no answer in {self.endpoint.options.tries} tries, the last: {error}")
+        options, told = self.endpoint.options, str(error)
+        if options.api_key:  # a server may repeat it, and this is logged
+            told = told.replace(options.api_key, "(key)")
+        wrong, found = False, PolicyUnavailable(f"the endpoint gave no answer in {options.tries} tries, the last: {told}")
         if isinstance(error, EndpointRefused):
-            wrong, found = error.status in WRONG, PolicyRefused(f"the endpoint refuses the request: {error}")
+            wrong, found = error.status in WRONG, PolicyRefused(f"the endpoint refuses the request: {told}")
         if self.endpoint.counts.answered or not (wrong or self.lost >= ENOUGH):
             return found
         return PolicyHopeless(f"{found} (it has answered nothing yet: check --base-url, --model and --api-key-env)", found.cause)

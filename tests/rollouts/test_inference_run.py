@@ -19,7 +19,8 @@ from wardian.rollouts.inference.fake import Asked, Completes, Doing, Drops, Fake
 from wardian.rollouts.inference.options import EndpointOptions
 from wardian.rollouts.inference.policy import EndpointPolicy
 from wardian.rollouts.inference.reading import CUT_OFF
-from wardian.rollouts.trajectory import TrajectoryLog
+from wardian.rollouts.trajectory import FILE, TrajectoryLog
+from wardian.tools.completions import CallFormat
 
 
 def clerk(asked: Asked) -> Action:
@@ -64,13 +65,12 @@ def serving() -> Iterator[Callable[[Script], FakeEndpoint]]:
         yield serve
 
 
-@pytest.mark.parametrize(("script", "tool_calls"), [(by_api, "api"), (by_text, "text:tags")])
 def test_a_model_behind_an_endpoint_solves_toy_tasks_and_replays(
-    wardian: Any, serving: Any, tmp_path: Path, script: Script, tool_calls: str, monkeypatch: pytest.MonkeyPatch
+    wardian: Any, serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_KEY", "s3cret")
-    fake = serving(script)
-    options = ("--base-url", fake.base_url, "--model", "m-1", "--api-key-env", "FAKE_KEY", "--tool-calls", tool_calls, "--streaming")
+    fake = serving(by_api)
+    options = ("--base-url", fake.base_url, "--model", "m-1", "--api-key-env", "FAKE_KEY", "--streaming")
     out = tmp_path / "out"
     ran = wardian(
         "run",
@@ -98,11 +98,16 @@ def test_a_model_behind_an_endpoint_solves_toy_tasks_and_replays(
     assert wardian("replay", out).stdout.splitlines()[-1] == "identical 3/3"
 
 
-def test_a_wrong_key_ends_the_run_as_a_usage_error(wardian: Any, serving: Any, tmp_path: Path) -> None:
-    fake = serving(lambda asked: Sends(401, '{"error": {"message": "no such key"}}'))
-    options = ("--policy", "openai", "--base-url", fake.base_url, "--model", "m", "--out", tmp_path / "out")
+def test_a_wrong_key_ends_the_run_as_a_usage_error_that_does_not_show_it(
+    wardian: Any, serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_KEY", "s3cret")
+    fake = serving(lambda asked: Sends(401, '{"error": {"message": "no such key: s3cret"}}'))
+    options = ("--policy", "openai", "--base-url", fake.base_url, "--model", "m", "--api-key-env", "FAKE_KEY", "--out", tmp_path / "out")
     ran = wardian("run", "toy", "--episodes", 500, "--cells", 2, *options)
-    assert (ran.returncode, "no such key" in ran.stderr, "check --base-url, --model and --api-key-env" in ran.stderr) == (2, True, True)
+    assert (ran.returncode, "no such key: (key)" in ran.stderr) == (2, True)
+    assert "check --base-url, --model and --api-key-env" in ran.stderr
+    assert not any("s3cret" in text for text in (ran.stdout, ran.stderr, (tmp_path / "out" / FILE).read_text()))
     assert len(fake.asked) <= 2
     causes = {end.end_cause for end in ends_of(tmp_path / "out")}
     assert causes <= {"policy_refused", "cancelled"}
@@ -141,6 +146,16 @@ async def played(player: Any, out: Path, script: Script, episodes: int = 1, **op
 def first_calls(*calls: Any, text: str | None = None, finish: str = "tool_calls") -> Script:
     """Answers first with these calls, then with a message."""
     return lambda asked: Completes("Bye.") if asked.number else Completes(text, calls, finish)
+
+
+@pytest.mark.anyio
+async def test_calls_in_text_solve_toy_tasks(player: Any, tmp_path: Path) -> None:
+    _, tally = await played(player, tmp_path, by_text, text_format=CallFormat.TAGS)
+    assert (tally.whole.succeeded, dict(tally.problems)) == (1, {})
+    sample = TrajectoryLog.open(tmp_path).attempts("test-00000")[0].steps[0].sample
+    assert sample is not None
+    assert sample.raw is not None
+    assert sample.raw.startswith("<think>What now?</think><tool_call>")
 
 
 @pytest.mark.anyio
