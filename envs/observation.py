@@ -69,6 +69,16 @@ def observation(results: Sequence[Result], words: Sequence[Word] = (), tokenizer
     return Observation(rendered, tokenizer.count(rendered), tuple(results), incoming)
 
 
+def parted(rendered: str) -> tuple[list[str], list[str]]:
+    """The lines of a rendered step: results of its calls, and what reached the agent without one."""
+    lines = rendered.split("\n")
+    return [line for line in lines if not line.startswith(_INCOMING)], [line for line in lines if line.startswith(_INCOMING)]
+
+
+_INCOMING = '{"from": '
+"""How a line begins that is no result: those begin with their status."""
+
+
 def _shown(word: Word) -> Result:
     at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=word.at_ms)
     return {"from": word.sender, "at": at.isoformat(timespec="seconds"), "text": word.text}

@@ -7,6 +7,7 @@ endpoint was asked.
 | --- | --- |
 | the first observation | `system` with policy and world time, `user` with the task |
 | calls | one `assistant` with `tool_calls`, then one `tool` for each result, in their order |
+| what reached the agent beside the results of calls, such as a customer's words | one `user` after them |
 | a message, or malformed output | `assistant` with the text as it was written, then `user` with the result |
 
 Servers reject a whole conversation for one call in it whose arguments are no JSON object (vLLM up to 0.25, SGLang, and templates that
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from wardian.envs.action import Action, Malformed, Message, ToolCalls
+from wardian.envs.observation import parted
 from wardian.tools.contract import Json, ToolCall
 
 ChatMessage: TypeAlias = dict[str, Json]
@@ -76,14 +78,16 @@ class Chat:
         self.messages.append({"role": "assistant", "content": text or NOTHING})
 
     def answer(self, rendered: str) -> None:
-        """Add what the environment gave: one line of `rendered` for each call, in order; all of it where there was no call."""
+        """Add what the environment gave: one line of `rendered` for each call, in order, and the rest; all where there was no call."""
         self.messages += self._results(rendered) if self._waiting else [{"role": "user", "content": rendered}]
         self._waiting = []
 
     def _results(self, rendered: str) -> Iterator[ChatMessage]:
-        # Results are one line each (see `wardian.envs.observation`); calls after an ending have none.
-        for key, line in zip(self._waiting, rendered.split("\n"), strict=False):
+        results, incoming = parted(rendered)
+        for key, line in zip(self._waiting, results, strict=False):  # calls after an ending have no result
             yield {"role": "tool", "tool_call_id": key, "content": line}
+        if incoming:
+            yield {"role": "user", "content": "\n".join(incoming)}
 
     def _fresh(self, given: str | None) -> str:
         key = given if given and given not in self._used else f"c{len(self._used):08d}"  # nine characters, as Mistral's servers want

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from wardian.envs.action import Action, Malformed, Message, ToolCalls, call
+from wardian.envs.events import Word
 from wardian.envs.observation import first_observation, observation
 from wardian.rollouts.chat import NOTHING, UNREADABLE, Chat, opening
 from wardian.rollouts.errors import UsageProblem
@@ -173,6 +174,14 @@ def test_the_opening_is_policy_as_system_and_task_as_user_and_loses_nothing() ->
     assert system["content"].endswith("Be kind.\n\nBe short.\n\n# World time\n\n2025-03-03T09:00:00+00:00")
     assert "of the house" in system["content"]
     assert opening("anything else") == [{"role": "user", "content": "anything else"}]
+
+
+def test_what_a_customer_says_comes_after_the_results_as_a_turn_of_the_user() -> None:
+    chat = Chat.begin("x")
+    chat.act(ToolCalls((ToolCall("a", {}), ToolCall("b", {}))))
+    chat.answer(observation([{"status": "ok", "result": 1}], [Word("customer", "Any news?", 0)]).rendered)
+    assert [message["role"] for message in chat.messages[2:]] == ["tool", "user"]
+    assert json.loads(chat.messages[-1]["content"])["text"] == "Any news?"
 
 
 def test_results_follow_their_calls_in_order_and_by_id() -> None:
