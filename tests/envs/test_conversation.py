@@ -33,10 +33,10 @@ SHOW = call("show_item", item_id=101)
 
 
 class Counter(AtTheCounter):
-    """Without other events, and with tools of all kinds."""
+    """Without other events."""
 
     def generate(self, difficulty: Any, seed: int) -> Task:
-        return replace(super().generate(difficulty, seed), events=(), tools=())
+        return replace(super().generate(difficulty, seed), events=())
 
 
 def keep(context: EventContext, author: str, text: str) -> None:

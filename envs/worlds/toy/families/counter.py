@@ -20,7 +20,6 @@ from wardian.sandbox.streams import stream
 
 from ..customer import member_at_the_counter
 from ..seed import KINDS, MEMBERS, OPEN_LOANS, OPENING
-from ..tools import TOOLS
 from ..verify import check_counter
 from .desk import LONGEST_DAYS, Desk, Request
 from .reference import lend_to
@@ -56,7 +55,6 @@ class AtTheCounter(Family):
                 "withheld": list(WITHHELD[difficulty]),
                 "changes_mind": change,
             },
-            tools=tuple(tool.name for tool in TOOLS),
             facts=facts,
             events=(PlannedEvent("brought_back", 20, 200, {"item_id": rng.choice(elsewhere)}),),
             budgets=Budgets(steps=40),
