@@ -207,6 +207,8 @@ class Tool(Generic[A]):
     """What an empty answer of this tool looks like. `None`: the fault `empty` cannot hit it."""
     idempotency_key: str = ""
     """Name of the argument that carries a key. A second call with that key gets the first one's answer and does nothing."""
+    version_argument: str = ""
+    """Name of the argument by which the caller says which version of the record it read (see `wardian.tools.versions`)."""
     timeout_argument: str = ""
     """Name of the argument by which the caller says after how many milliseconds it gives up, at most `timeout_ms`."""
     paged: bool = False
@@ -225,8 +227,13 @@ class Tool(Generic[A]):
             raise ToolMisdeclared(f"{self.name}: empty_page: only reads of source 'replica' can come back empty")
         if self.idempotency_key and (not self.mutates or self.idempotency_key not in self.arguments.model_fields):
             raise ToolMisdeclared(f"{self.name}: idempotency_key: must name an argument, and the tool must mutate")
-        if self.timeout_argument and self.timeout_argument not in self.arguments.model_fields:
-            raise ToolMisdeclared(f"{self.name}: timeout_argument: there is no argument {self.timeout_argument!r}")
+        for what, argument in (("timeout_argument", self.timeout_argument), ("version_argument", self.version_argument)):
+            if argument and argument not in self.arguments.model_fields:
+                raise ToolMisdeclared(f"{self.name}: {what}: there is no argument {argument!r}")
+        if self.version_argument and Status.CONFLICT not in self.errors:
+            raise ToolMisdeclared(
+                f"{self.name}: version_argument: a tool that compares versions may refuse with 'conflict'; add it to errors"
+            )
         if self.paged and not {"cursor", "limit"} <= set(self.arguments.model_fields):
             raise ToolMisdeclared(f"{self.name}: paged: its arguments need cursor and limit; derive them from pages.Paged")
         if self.timeout_ms <= 0:

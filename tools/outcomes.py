@@ -67,6 +67,14 @@ def rate_limited(tool: Tool[Any], retry_after_ms: int) -> Outcome:
     return Outcome(Status.RATE_LIMITED, {"retry_after_ms": retry_after_ms}, message)
 
 
+def overtaken(tool: Tool[Any]) -> Outcome:
+    """Someone else wrote first."""
+    message = (
+        f"{tool.name}: someone else changed the same record at the same moment, so nothing was written. Read it again, then try again."
+    )
+    return Outcome(Status.CONFLICT, message=message)
+
+
 def refused(refusal: Refusal) -> Outcome:
     """The handler's own refusal."""
     return Outcome(refusal.status, encode(refusal.details, "details"), text(refusal.message))

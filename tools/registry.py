@@ -19,7 +19,7 @@ def describe(tools: Iterable[Tool[Any]]) -> str:
 
 
 def _row(tool: Tool[Any]) -> str:
-    plan = FaultPlan(HARSH, revocable_scopes=tool.scopes, can_wait=True)
+    plan = FaultPlan(HARSH, revocable_scopes=tool.scopes, can_wait=True, has_replica=True)
     cells = [
         f"`{tool.name}` v{tool.version}",
         _cell(tool.description),

@@ -4,11 +4,9 @@ A copy is taken before whatever may change the database, and kept only if it did
 episode share them; each is closed when its last holder lets go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import FrozenDatabase, WorldDatabase
 
@@ -49,12 +47,21 @@ class Replicas:
             else:
                 self._copies.append(copy)
 
+    def forget(self, step: int, needed: Sequence[str]) -> None:
+        """Let go of copies that are too old, unless their root is `needed`."""
+        old = [copy for copy in self._copies if copy.step < step - self.max_lag_steps and copy.root not in needed]
+        for copy in old:
+            self._copies.remove(copy)
+            copy.release()
+
+    def of(self, root: str) -> HeldCopy | None:
+        """A copy of the state with that root."""
+        return next((copy for copy in self._copies if copy.root == root), None)
+
     def older(self, database: WorldDatabase, step: int, lag: float) -> HeldCopy | None:
         """The copy that `lag` in [0, 1) chooses, newest first; `None` when no copy both is in reach and differs from now."""
-        while self._copies and self._copies[0].step < step - self.max_lag_steps:
-            self._copies.pop(0).release()
         now = database.fingerprint().root
-        usable = [copy for copy in reversed(self._copies) if copy.root != now]
+        usable = [copy for copy in reversed(self._copies) if copy.root != now and copy.step >= step - self.max_lag_steps]
         return usable[int(lag * len(usable))] if usable else None
 
     def fork(self) -> "Replicas":
@@ -69,9 +76,3 @@ class Replicas:
         """Let go of every copy. Idempotent."""
         while self._copies:
             self._copies.pop().release()
-
-    @contextmanager
-    def session(self, copy: HeldCopy) -> Iterator[Session]:
-        """A read-only session on `copy`."""
-        with copy.database.session() as session:
-            yield session

@@ -12,14 +12,14 @@ from sqlalchemy.orm import Session
 from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.errors import DatabaseProblem, FileProblem, SandboxError
 from wardian.sandbox.world import World
-from wardian.tools import outcomes, pages
+from wardian.tools import faults, outcomes, pages
 from wardian.tools.attempt import Attempt
 from wardian.tools.contract import Arguments, Json, Refusal, Source, Status, Tool, ToolContext
 from wardian.tools.encoding import capped, encode
 from wardian.tools.errors import ToolBroken, ToolError
 from wardian.tools.faults import Fault, FaultPlan
 from wardian.tools.outcomes import Outcome
-from wardian.tools.replicas import Replicas
+from wardian.tools.replicas import HeldCopy, Replicas
 
 WROTE = "it wrote to the database, but declares mutates=False"
 
@@ -43,6 +43,9 @@ class Runner:
             content = capped(await self._run(attempt, tool, arguments), self.result_cap_chars)
         except Refusal as refusal:
             return _refused(attempt, tool, refusal)
+        except _Overtaken:
+            attempt.fault = Fault.CONFLICT
+            return outcomes.overtaken(tool)
         except DatabaseProblem as problem:
             return outcomes.database_problem(problem)
         except FileProblem as problem:
@@ -68,16 +71,40 @@ class Runner:
             raise ToolBroken(tool.name, attempt.args, "it works on a database, and this world has none")
         if not tool.mutates:
             return await self._read(attempt, tool, arguments, database)
+        before = database.fingerprint().root
         with self.holding(attempt.world, attempt.step), database.transaction() as session:
-            return await _handle(attempt, tool, arguments, session)
+            content = await _handle(attempt, tool, arguments, session)
+            if attempt.drawn.fault is Fault.CONFLICT:
+                raise _Overtaken
+        if attempt.drawn.fault is Fault.LAGGING and database.fingerprint().root != before:
+            self._lag_behind(attempt, before)
+        return content
+
+    def _lag_behind(self, attempt: Attempt, root: str) -> None:
+        """Let replicas stand still at the state before the write, for a while from its answer on."""
+        attempt.fault = Fault.LAGGING
+        profile = self.plan.profile
+        for_ms = attempt.latency_ms + attempt.drawn.span_ms(profile.lag_min_ms, profile.lag_max_ms)
+        faults.lag(attempt.world, root, for_ms)
+
+    def _older(self, attempt: Attempt, database: WorldDatabase) -> HeldCopy | None:
+        """The copy that a replica shows in place of the present: where it stands still now, or a stale one."""
+        lagging = faults.lagging(attempt.world)
+        self.replicas.forget(attempt.step, needed=lagging)
+        if lagging:
+            return self.replicas.of(lagging[0])
+        if attempt.drawn.fault is not Fault.STALE:
+            return None
+        copy = self.replicas.older(database, attempt.step, attempt.drawn.amount)
+        attempt.fault = Fault.STALE if copy else None
+        return copy
 
     async def _read(self, attempt: Attempt, tool: Tool[Any], arguments: Arguments, database: WorldDatabase) -> Json:
-        if attempt.drawn.fault is Fault.STALE:
-            copy = self.replicas.older(database, attempt.step, attempt.drawn.amount)
-            if copy is not None:
-                attempt.fault, attempt.stale_step = Fault.STALE, copy.step
-                with copy.database.session() as session:
-                    return await _handle(attempt, tool, arguments, session)
+        copy = self._older(attempt, database) if tool.source is Source.REPLICA else None
+        if copy is not None:
+            attempt.stale_step = copy.step
+            with copy.database.session() as session:
+                return await _handle(attempt, tool, arguments, session)
         before = database.fingerprint().root
         with database.transaction() as session:
             content = await _handle(attempt, tool, arguments, session)
@@ -86,6 +113,10 @@ class Runner:
         if database.fingerprint().root != before:
             raise ToolBroken(tool.name, attempt.args, WROTE)
         return content
+
+
+class _Overtaken(Exception):
+    """Takes a transaction back that someone else's write came before."""
 
 
 async def _handle(attempt: Attempt, tool: Tool[Any], arguments: Arguments, session: Session | None) -> Json:

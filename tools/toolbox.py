@@ -49,7 +49,8 @@ class Toolbox:
             ToolMisdeclared: two tools have one name, or one has a rate limit and none lets time pass.
         """
         self.tools = _by_name(tools)
-        self.plan = replace(plan, can_wait=any(tool.source is Source.CLOCK for tool in self.tools.values()))
+        sources = {tool.source for tool in self.tools.values()}
+        self.plan = replace(plan, can_wait=Source.CLOCK in sources, has_replica=Source.REPLICA in sources)
         self.result_cap_chars = result_cap_chars
         self._scopes_of = scopes_of
         self._replicas = Replicas(plan.profile.max_lag_steps)

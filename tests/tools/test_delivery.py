@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import Field
 from sqlalchemy import func, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
@@ -30,6 +32,7 @@ from wardian.tools.errors import ToolMisdeclared
 from wardian.tools.faults import Fault, FaultPlan, FaultProfile
 from wardian.tools.packs.waiting import WAIT
 from wardian.tools.toolbox import Toolbox
+from wardian.tools.versions import unchanged, version_of
 
 
 class Base(DeclarativeBase):
@@ -53,6 +56,12 @@ class Pay(Arguments):
     give_up_ms: int | None = None
 
 
+class Change(Arguments):
+    id: int
+    cents: int
+    if_version: str | None = None
+
+
 class Nothing(Arguments):
     """Nothing to say."""
 
@@ -71,6 +80,18 @@ async def total(context: ToolContext, args: Nothing) -> Json:
     return context.db.scalar(select(func.sum(Deposit.cents)))
 
 
+async def change(context: ToolContext, args: Change) -> Json:
+    row = context.db.get(Deposit, args.id)
+    unchanged(row, args.if_version, f"deposit {args.id}")
+    assert row is not None
+    row.cents = args.cents
+    return {"version": version_of(row)}
+
+
+async def show(context: ToolContext, args: Nothing) -> Json:
+    return {row.id: version_of(row) for row in context.db.scalars(select(Deposit))}.get(1)
+
+
 def paying(**more: Any) -> Tool[Any]:
     common: dict[str, Any] = {"idempotency_key": "key", "timeout_argument": "give_up_ms", "latency": Latency(100, 100)}
     return Tool("pay", "Pay in.", Pay, pay, mutates=True, idempotent=False, errors=(Status.CONFLICT,), **common | more)
@@ -78,7 +99,9 @@ def paying(**more: Any) -> Tool[Any]:
 
 TOTAL = Tool("total", "What is in.", Nothing, total, latency=Latency(10, 10))
 LISTED = Tool("listed", "What is in, by a copy.", Nothing, total, source=Source.REPLICA, latency=Latency(10, 10))
-TOOLS = (paying(), TOTAL, LISTED, WAIT)
+CHANGE = Tool("change", "Change.", Change, change, mutates=True, errors=(Status.CONFLICT,), version_argument="if_version")
+SHOW = Tool("show", "Version of the first.", Nothing, show)
+TOOLS = (paying(), TOTAL, LISTED, WAIT, CHANGE, SHOW)
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +287,122 @@ def test_a_timeout_says_the_same_whatever_became_of_the_call(make_world: Callabl
 def test_a_timeout_argument_that_is_none_is_refused() -> None:
     with pytest.raises(ToolMisdeclared, match="timeout_argument"):
         paying(timeout_argument="patience")
+
+
+# Against a concurrent change.
+
+
+def test_a_version_that_is_still_right_is_accepted_and_one_that_is_not_is_refused(world: World) -> None:
+    box = Toolbox(TOOLS)
+    read = call(box, world, "show")[0].content
+    written = call(box, world, "change", id=1, cents=7, if_version=read)[0].content["version"]
+    result, event = call(box, world, "change", id=1, cents=8, if_version=read)
+    assert (result.status, result.content, event.committed, rows(world)) == (Status.CONFLICT, {"version": written}, False, [7])
+    assert call(box, world, "change", id=1, cents=8, if_version=written)[0].status is Status.OK
+    assert call(box, world, "change", id=1, cents=9)[0].status is Status.OK
+
+
+def test_a_row_that_was_changed_back_has_its_version_again(world: World) -> None:
+    box = Toolbox(TOOLS)
+    read = call(box, world, "show")[0].content
+    call(box, world, "change", id=1, cents=7)
+    assert call(box, world, "show")[0].content != read
+    call(box, world, "change", id=1, cents=100)
+    assert call(box, world, "show")[0].content == read
+
+
+@pytest.mark.parametrize(("name", "args"), [("pay", {"cents": 5}), ("change", {"id": 1, "cents": 5})])
+def test_a_call_that_someone_else_came_before_writes_nothing_and_a_retry_works(world: World, name: str, args: dict[str, Json]) -> None:
+    assert world.database is not None
+    before = world.database.fingerprint().root
+    box = always(Fault.CONFLICT)
+    result, event = call(box, world, name, **args)
+    assert (result.status, event.fault, event.committed, event.effects) == (Status.CONFLICT, "conflict", False, ())
+    assert world.database.fingerprint().root == before == world.database.recompute().root
+    assert call(box, world, name, **args)[0].status is Status.OK
+
+
+def test_a_call_that_is_refused_anyway_is_refused_for_its_own_reason(world: World) -> None:
+    result, event = call(always(Fault.CONFLICT), world, "pay", cents=2000)
+    assert ("the till is full" in result.message, event.fault) == (True, None)
+
+
+def test_a_key_is_not_used_up_by_a_conflict(world: World) -> None:
+    box = always(Fault.CONFLICT)
+    call(box, world, "pay", cents=5, key="k")
+    assert (call(box, world, "pay", cents=5, key="k")[0].status, rows(world)) == (Status.OK, [100, 5])
+
+
+# Seen by replicas only after a while.
+
+
+def lagging(**more: Any) -> Toolbox:
+    return always(Fault.LAGGING, lag_min_ms=5000, lag_max_ms=5000, max_consecutive=5, **more)
+
+
+def test_replicas_show_the_state_before_a_write_for_a_while_and_the_primary_does_not(world: World) -> None:
+    box = lagging(max_lag_steps=1)
+    result, event = call(box, world, "pay", cents=5)
+    assert (result.status, event.fault, event.committed) == (Status.OK, "lagging", True)
+    call(box, world, "wait", seconds=4)
+    seen, read = call(box, world, "listed", step=90)
+    assert (seen.content, read.fault, read.stale_step) == (100, None, 1)
+    assert call(box, world, "total", step=90)[0].content == 105
+    call(box, world, "wait", seconds=1)
+    assert call(box, world, "listed", step=99)[0].content == 105
+    box.close()
+
+
+def test_a_replica_that_stands_still_does_not_show_later_writes_either(world: World) -> None:
+    box = always(Fault.LAGGING, lag_min_ms=5000, lag_max_ms=5000, max_total=1)
+    call(box, world, "pay", cents=5)
+    call(box, world, "pay", cents=6)
+    assert (call(box, world, "listed")[0].content, call(box, world, "total")[0].content) == (100, 111)
+    call(box, world, "wait", seconds=5)
+    assert call(box, world, "listed")[0].content == 111
+    box.close()
+
+
+def test_of_two_lags_the_older_state_shows_until_its_own_end(world: World) -> None:
+    box = lagging()
+    call(box, world, "pay", cents=5)
+    call(box, world, "wait", seconds=3)
+    call(box, world, "pay", cents=6)
+    assert call(box, world, "listed")[0].content == 100
+    call(box, world, "wait", seconds=2)
+    assert call(box, world, "listed")[0].content == 105
+    call(box, world, "wait", seconds=3)
+    assert call(box, world, "listed")[0].content == 111
+    box.close()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 1000), low_ms=st.integers(1, 9000), more_ms=st.integers(0, 9000))
+def test_a_lag_stays_within_its_bounds(make_world: Callable[..., World], seed: int, low_ms: int, more_ms: int) -> None:
+    on = make_world(seed)
+    box = always(Fault.LAGGING, lag_min_ms=low_ms, lag_max_ms=low_ms + more_ms)
+    call(box, on, "pay", cents=5)
+    (entry,) = on.memory.notes["faults"]["lag"]
+    assert low_ms <= entry["until_ms"] - on.clock.now_ms <= low_ms + more_ms
+    box.close()
+
+
+def test_a_refused_write_and_one_that_changes_nothing_lag_behind_nothing(world: World) -> None:
+    box = lagging()
+    assert call(box, world, "pay", cents=2000)[1].fault is None
+    assert call(box, world, "change", id=1, cents=100)[1].fault is None
+    box.close()
+
+
+@pytest.mark.parametrize("tools", [(paying(), WAIT), (paying(), LISTED)])
+def test_nothing_lags_where_nobody_reads_a_replica_or_can_wait(world: World, tools: tuple[Tool[Any], ...]) -> None:
+    assert call(always(Fault.LAGGING, tools), world, "pay", cents=5)[1].fault is None
+
+
+def test_a_fork_lags_as_its_origin_does(world: World) -> None:
+    box = lagging()
+    call(box, world, "pay", cents=5)
+    other = box.fork()
+    box.close()
+    assert call(other, world, "listed", step=50)[0].content == 100
+    other.close()

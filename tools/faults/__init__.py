@@ -5,7 +5,7 @@ A drawn fault lands only where the tool's contract allows it and the bounds do: 
 only scopes that the task's family declared revocable are: there escalating is the right solution.
 """
 
-from wardian.tools.faults.drawing import DRAWS, Drawn, draw, landed, shut, shut_ms
+from wardian.tools.faults.drawing import DRAWS, Drawn, draw, lag, lagging, landed, shut, shut_ms
 from wardian.tools.faults.kinds import Fault
 from wardian.tools.faults.plan import DueFault, FaultPlan, possible
 from wardian.tools.faults.profile import HARSH, MILD, NONE, PROFILES, REALISTIC, FaultProfile
@@ -23,6 +23,8 @@ __all__ = [
     "FaultPlan",
     "FaultProfile",
     "draw",
+    "lag",
+    "lagging",
     "landed",
     "possible",
     "shut",

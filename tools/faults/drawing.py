@@ -23,7 +23,7 @@ class Drawn:
 
     fault: Fault | None = None
     amount: float = 0.0
-    """From 0 to below 1: how old a stale read is, how long a limit lasts, how much of a page is left."""
+    """From 0 to below 1: how old a stale read is, how long a limit or a lag lasts, how much of a page is left."""
     scope: str = ""
     """The scope that goes away, for `revoked` and `missing`."""
 
@@ -72,6 +72,18 @@ def shut(world: World, tool: str, for_ms: int) -> None:
     _state(world)["shut_until_ms"][tool] = world.clock.now_ms + for_ms
 
 
+def lag(world: World, root: str, for_ms: int) -> None:
+    """Let replicas show the state with that root for so long from now."""
+    open_now = [entry for entry in _state(world)["lag"] if entry["until_ms"] > world.clock.now_ms]
+    _state(world)["lag"] = [*open_now, {"root": root, "until_ms": world.clock.now_ms + for_ms}]
+
+
+def lagging(world: World) -> tuple[str, ...]:
+    """Roots of the states at which replicas stand still now, the oldest first; empty when they keep up."""
+    entries = world.memory.notes.get("faults", {}).get("lag", ())
+    return tuple(entry["root"] for entry in entries if entry["until_ms"] > world.clock.now_ms)
+
+
 def shut_ms(world: World, tool: str) -> int:
     """How long `tool` takes no calls from now on; 0 when it does."""
     until_ms: int = world.memory.notes.get("faults", {}).get("shut_until_ms", {}).get(tool, 0)
@@ -79,5 +91,5 @@ def shut_ms(world: World, tool: str) -> int:
 
 
 def _state(world: World) -> dict[str, Json]:
-    found: dict[str, Json] = world.memory.notes.setdefault("faults", {"total": 0, "streak": {}, "shut_until_ms": {}})
+    found: dict[str, Json] = world.memory.notes.setdefault("faults", {"total": 0, "streak": {}, "shut_until_ms": {}, "lag": []})
     return found

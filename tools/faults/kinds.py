@@ -28,3 +28,7 @@ class Fault(StrEnum):
     """A page that is cut short, with the cursor of what is left."""
     DUPLICATE = "duplicate"
     """The call is delivered twice. Without an idempotency key it has its effect twice; the agent sees one answer."""
+    CONFLICT = "conflict"
+    """Someone else changed what the call was about to write: `conflict`, and nothing is written."""
+    LAGGING = "lagging"
+    """The write is done, and replicas show the state before it for a while."""

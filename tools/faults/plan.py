@@ -32,6 +32,9 @@ class FaultPlan:
     can_wait: bool = False
     """The agent has a tool that lets world time pass; set by the toolbox. Without one, what only time heals does not happen."""
 
+    has_replica: bool = False
+    """A tool reads a replica; set by the toolbox."""
+
     def due_at(self, tool: str, call: int) -> Fault | None:
         """The task's own fault for one call, if faults are in force at all."""
         if not any(self.profile.rate(fault) for fault in Fault):
@@ -40,7 +43,8 @@ class FaultPlan:
 
     def may_be_stale(self) -> bool:
         """Whether older copies of the database may be asked for."""
-        return self.profile.stale > 0 or any(due.fault is Fault.STALE for due in self.due)
+        kinds = (Fault.STALE, Fault.LAGGING)
+        return any(self.profile.rate(fault) > 0 for fault in kinds) or any(due.fault in kinds for due in self.due)
 
 
 def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> frozenset[Fault]:
@@ -50,14 +54,25 @@ def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> f
     found = {Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.TIMEOUT_BEFORE, Fault.SLOW}
     if tool.mutates:
         found.add(Fault.TIMEOUT_AFTER)
+    if tool.mutates and tool.source is Source.PRIMARY:
+        found |= _of_writes(tool, plan)
     if tool.source is Source.REPLICA:
         found.add(Fault.STALE)
     if tool.empty_page is not None:
         found.add(Fault.EMPTY)
-    if tool.idempotency_key and not tool.idempotent:
-        found.add(Fault.DUPLICATE)
     if tool.paged:
         found.add(Fault.PARTIAL)
     if set(tool.scopes) & set(plan.revocable_scopes):
         found |= {Fault.REVOKED, Fault.MISSING}
     return frozenset(name for name in found if plan.profile.rate(name) > 0 or name is wanted)
+
+
+def _of_writes(tool: Tool[Any], plan: FaultPlan) -> set[Fault]:
+    found = set()
+    if tool.idempotency_key and not tool.idempotent:
+        found.add(Fault.DUPLICATE)
+    if tool.version_argument or not tool.idempotent:
+        found.add(Fault.CONFLICT)
+    if plan.has_replica and plan.can_wait:
+        found.add(Fault.LAGGING)
+    return found

@@ -28,6 +28,8 @@ class FaultProfile(BaseModel):
     """Chance, beside the others, at the first call of each tool that needs a revocable scope."""
     partial: Rate = 0.0
     duplicate: Rate = 0.0
+    conflict: Rate = 0.0
+    lagging: Rate = 0.0
     latency_multiplier: float = Field(default=1.0, gt=0, le=100)
     """Every latency of the episode is multiplied by it."""
     slow_multiplier: float = Field(default=10.0, ge=1, le=1000)
@@ -36,6 +38,9 @@ class FaultProfile(BaseModel):
     retry_after_min_ms: Ms = 2_000
     """Shortest virtual time for which a tool that is rate limited takes no calls."""
     retry_after_max_ms: Ms = 30_000
+    lag_min_ms: Ms = 1_000
+    """Shortest virtual time for which replicas lag behind a write."""
+    lag_max_ms: Ms = 60_000
     max_consecutive: int = Field(default=2, ge=1, le=5)
     """Faults in a row per tool; the call after them is never hit."""
     max_total: int = Field(default=12, ge=0)
@@ -52,8 +57,10 @@ class FaultProfile(BaseModel):
 
     @model_validator(mode="after")
     def _spans_are_spans(self) -> "FaultProfile":
-        if self.retry_after_min_ms > self.retry_after_max_ms:
-            raise ValueError(f"retry_after_min_ms: {self.retry_after_min_ms} is above retry_after_max_ms, {self.retry_after_max_ms}")
+        for name in ("retry_after", "lag"):
+            low, high = getattr(self, f"{name}_min_ms"), getattr(self, f"{name}_max_ms")
+            if low > high:
+                raise ValueError(f"{name}_min_ms: {low} is above {name}_max_ms, {high}")
         return self
 
     def rate(self, fault: Fault) -> float:
@@ -72,7 +79,7 @@ class FaultProfile(BaseModel):
 
 NONE = FaultProfile(name="none")
 MILD = FaultProfile(
-    name="mild", unavailable=0.01, timeout_before=0.005, timeout_after=0.005, stale=0.01, slow=0.01, partial=0.01, max_total=4
+    name="mild", unavailable=0.01, timeout_before=0.005, timeout_after=0.005, stale=0.01, slow=0.01, partial=0.01, lagging=0.01, max_total=4
 )
 REALISTIC = FaultProfile(
     name="realistic",
@@ -87,6 +94,8 @@ REALISTIC = FaultProfile(
     missing=0.01,
     partial=0.03,
     duplicate=0.01,
+    conflict=0.01,
+    lagging=0.03,
     latency_multiplier=1.5,
     slow_multiplier=20.0,
     caller_timeout_ms=1500,
@@ -104,6 +113,8 @@ HARSH = FaultProfile(
     missing=0.03,
     partial=0.09,
     duplicate=0.03,
+    conflict=0.03,
+    lagging=0.09,
     latency_multiplier=3.0,
     slow_multiplier=30.0,
     caller_timeout_ms=3000,

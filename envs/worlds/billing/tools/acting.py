@@ -20,6 +20,7 @@ from wardian.envs.worlds.billing.schema import (
 )
 from wardian.envs.worlds.billing.tools.reading import Id, get, refunded
 from wardian.tools.contract import Arguments, Json, Refusal, Status, Tool, ToolContext
+from wardian.tools.versions import unchanged
 
 Cents = Annotated[int, Field(ge=1, le=10_000_000, description="Amount in cents.")]
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
@@ -60,12 +61,20 @@ class OpenDispute(Keyed):
     reason: Text
 
 
-class CancelSubscription(Arguments):
+class Versioned(Arguments):
+    """Base of the arguments of acts that change one record."""
+
+    if_version: str | None = Field(
+        default=None, max_length=64, description="The version that the record had when you read it; refused if it has changed since."
+    )
+
+
+class CancelSubscription(Versioned):
     subscription_id: Id
     ticket_id: Id
 
 
-class ChangePlan(Arguments):
+class ChangePlan(Versioned):
     subscription_id: Id
     ticket_id: Id
     plan: Annotated[str, Field(description="Code of the new plan.")]
@@ -76,12 +85,12 @@ class ReplyToTicket(Keyed):
     body: Text
 
 
-class ResolveTicket(Arguments):
+class ResolveTicket(Versioned):
     ticket_id: Id
     resolution: Resolution
 
 
-class EscalateTicket(Arguments):
+class EscalateTicket(Versioned):
     ticket_id: Id
     queue: str
     note: Text
@@ -95,10 +104,11 @@ def _audit(context: ToolContext, action: str, ticket_id: int, **detail: Json) ->
     context.note(action, ticket_id=ticket_id, **detail)
 
 
-def _open_ticket(context: ToolContext, ticket_id: int) -> Ticket:
+def _open_ticket(context: ToolContext, ticket_id: int, if_version: str | None = None) -> Ticket:
     ticket: Ticket = get(context.db, Ticket, ticket_id)
     if ticket.status != "open":
         raise Refusal(Status.CONFLICT, f"ticket {ticket_id} is {ticket.status}, not open")
+    unchanged(ticket, if_version, f"ticket {ticket_id}")
     return ticket
 
 
@@ -148,18 +158,19 @@ async def open_dispute(context: ToolContext, args: OpenDispute) -> Json:
     return {"dispute_id": dispute_id}
 
 
-def _subscription(context: ToolContext, ticket: Ticket, subscription_id: int) -> Subscription:
-    found: Subscription = get(context.db, Subscription, subscription_id)
+def _subscription(context: ToolContext, ticket: Ticket, args: CancelSubscription | ChangePlan) -> Subscription:
+    found: Subscription = get(context.db, Subscription, args.subscription_id)
     if found.customer_id != ticket.customer_id:
         raise Refusal(Status.CONFLICT, f"subscription {found.id} is not one of customer {ticket.customer_id}")
     if found.status != "active":
         raise Refusal(Status.CONFLICT, f"subscription {found.id} is {found.status}")
+    unchanged(found, args.if_version, f"subscription {found.id}")
     return found
 
 
 async def cancel_subscription(context: ToolContext, args: CancelSubscription) -> Json:
     ticket = _open_ticket(context, args.ticket_id)
-    found = _subscription(context, ticket, args.subscription_id)
+    found = _subscription(context, ticket, args)
     found.status, found.cancelled_at = "cancelled", context.now
     _audit(context, "cancel", ticket.id, subscription_id=found.id)
     return {"subscription_id": found.id, "status": found.status}
@@ -167,7 +178,7 @@ async def cancel_subscription(context: ToolContext, args: CancelSubscription) ->
 
 async def change_plan(context: ToolContext, args: ChangePlan) -> Json:
     ticket = _open_ticket(context, args.ticket_id)
-    found = _subscription(context, ticket, args.subscription_id)
+    found = _subscription(context, ticket, args)
     plan = context.db.query(Plan).filter(Plan.code == args.plan).one_or_none()
     if plan is None:
         raise Refusal(Status.NOT_FOUND, f"there is no plan {args.plan!r}; list_plans shows them")
@@ -187,14 +198,14 @@ async def reply_to_ticket(context: ToolContext, args: ReplyToTicket) -> Json:
 
 
 async def resolve_ticket(context: ToolContext, args: ResolveTicket) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = _open_ticket(context, args.ticket_id, args.if_version)
     ticket.status, ticket.resolution, ticket.closed_at = "resolved", args.resolution, context.now
     _audit(context, "resolve", ticket.id, resolution=args.resolution)
     return {"ticket_id": ticket.id, "status": ticket.status}
 
 
 async def escalate_ticket(context: ToolContext, args: EscalateTicket) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = _open_ticket(context, args.ticket_id, args.if_version)
     queue: Queue = get(context.db, Queue, args.queue)
     ticket.status = "escalated"
     escalation_id = context.new_id("escalations")
@@ -205,10 +216,12 @@ async def escalate_ticket(context: ToolContext, args: EscalateTicket) -> Json:
 
 def _act(name: str, text: str, arguments: Any, handler: Any, scope: str) -> Tool[Any]:
     errors = (Status.NOT_FOUND, Status.CONFLICT)
-    keyed: dict[str, Any] = (
-        {"version": 2, "idempotency_key": "idempotency_key", "timeout_argument": "timeout_ms"} if issubclass(arguments, Keyed) else {}
-    )
-    return Tool(name, text, arguments, handler, mutates=True, scopes=(scope,), errors=errors, idempotent=False, **keyed)
+    more: dict[str, Any] = {}
+    if issubclass(arguments, Keyed):
+        more = {"version": 2, "idempotency_key": "idempotency_key", "timeout_argument": "timeout_ms"}
+    if issubclass(arguments, Versioned):
+        more = {"version": 2, "version_argument": "if_version"}
+    return Tool(name, text, arguments, handler, mutates=True, scopes=(scope,), errors=errors, idempotent=False, **more)
 
 
 ACTING: tuple[Tool[Any], ...] = (

@@ -26,6 +26,7 @@ from wardian.envs.worlds.billing.schema import (
 from wardian.sandbox.database.types import instant_text
 from wardian.tools.contract import Arguments, Json, RateLimit, Refusal, Source, Status, Tool, ToolContext
 from wardian.tools.pages import EMPTY_PAGE, Page, Paged, page_of
+from wardian.tools.versions import version_of
 
 Id = Annotated[int, Field(ge=1, le=2**53)]
 
@@ -107,6 +108,7 @@ def _refund(row: Refund) -> Json:
 def _subscription(row: Subscription, plan: Plan) -> Json:
     return {
         "subscription_id": row.id,
+        "version": version_of(row),
         "plan": plan.code,
         "status": row.status,
         "started_at": instant_text(row.started_at),
@@ -200,6 +202,7 @@ async def get_ticket(context: ToolContext, args: OfTicket) -> Json:
     db = context.db
     return {
         "ticket_id": row.id,
+        "version": version_of(row),
         "customer_id": row.customer_id,
         "subject": row.subject,
         "status": row.status,
@@ -250,7 +253,13 @@ READING: tuple[Tool[Any], ...] = (
     _list("list_payments", "List a customer's payments.", ListOfCustomer, list_payments),
     Tool("get_payment", "Show one payment and how much of it was refunded, as it is now.", OfPayment, get_payment),
     _list("list_refunds", "List all refunds of a customer.", ListOfCustomer, list_refunds),
-    Tool("get_ticket", "Show one ticket with its refunds, credits, disputes and escalations, as they are now.", OfTicket, get_ticket),
+    Tool(
+        "get_ticket",
+        "Show one ticket with its refunds, credits, disputes and escalations, as they are now.",
+        OfTicket,
+        get_ticket,
+        version=2,
+    ),
     Tool(
         "list_messages",
         "List the messages of a ticket as they are now, oldest first, in pages.",
