@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wardian.envs.approvals import SetScope
 from wardian.envs.conversation import Channel
 from wardian.envs.errors import TaskError
 from wardian.envs.events import EventHandler
@@ -28,6 +29,9 @@ class WorldDefinition:
     """Files of every episode of this world."""
     scopes_of: Callable[[World, str], frozenset[str]] = lambda world, agent_id: frozenset()
     """Scopes that an agent holds, read from world state (revoked ones are taken off by the toolbox)."""
+    set_scope: SetScope | None = None
+    """Writes into world state whether an agent holds a scope. `None`: what a fault takes away is gone in the episode's memory only, and
+    nothing can be granted."""
     events: Mapping[str, EventHandler] = field(default_factory=dict)
     """How background events are carried out, by kind."""
     channel: Channel = Channel()  # noqa: RUF009 - frozen

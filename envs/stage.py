@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wardian.envs.approvals import offer, revoke, scope_events
 from wardian.envs.conversation import Conversation
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.episode import Episode
@@ -65,6 +66,7 @@ class Stage:
             toolbox = self._toolbox(task)
             self._held.callback(toolbox.close)
             talk = self._conversation(task, family)
+            offer(world, task.approvals, self.world.set_scope)
             queue_planned(world, task.events, self.world.events)
             if talk is not None:
                 talk.begin(world)
@@ -81,7 +83,7 @@ class Stage:
             toolbox=toolbox,
             malformed=self.malformed,
             cell_tools=frozenset(tool.name for tool in toolbox.tools.values() if tool.source is Source.CELL),
-            handlers={**self.world.events, **(talk.handlers() if talk else {})},
+            handlers={**scope_events(self.world.set_scope), **self.world.events, **(talk.handlers() if talk else {})},
             conversation=talk,
             start_rows=rows,
             start_files=world.files.changes,
@@ -113,4 +115,5 @@ class Stage:
         if missing:
             raise TaskError(f"tools: {task.id} wants {', '.join(missing)}; the world has {', '.join(known)}")
         tools = [known[name] for name in task.tools] if task.tools else list(known.values())
-        return Toolbox(tools, FaultPlan(self.faults, task.revocable_scopes, due=task.due_faults), scopes_of=self.world.scopes_of)
+        plan = FaultPlan(self.faults, task.revocable_scopes, due=task.due_faults)
+        return Toolbox(tools, plan, scopes_of=self.world.scopes_of, revoke=revoke if self.world.set_scope else None)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 
+from wardian.envs.approvals import Approval
 from wardian.envs.errors import TaskError
 from wardian.envs.events import PlannedEvent
 from wardian.sandbox.files import FileLayer
@@ -84,6 +85,8 @@ class Task:
     """Faults that this task is about: certain under any profile that has faults."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """What the customer knows, by name; the only values that they ever tell."""
+    approvals: tuple[Approval, ...] = ()
+    """Scopes that are granted in this task when the agent asks for them."""
     events: tuple[PlannedEvent, ...] = ()
     """What happens in the background, at times that each episode draws."""
     split: str = "train"

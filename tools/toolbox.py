@@ -41,9 +41,13 @@ class Toolbox:
         plan: FaultPlan = FaultPlan(),  # noqa: B008 - frozen
         *,
         scopes_of: Callable[[World, str], frozenset[str]] = lambda world, agent_id: frozenset(),
+        revoke: Callable[[World, str, str], None] | None = None,
         result_cap_chars: int = RESULT_CAP_CHARS,
     ) -> None:
-        """Take `tools` in their order; `scopes_of` reads from world state what an agent holds (revoked scopes are taken off here).
+        """Take `tools` in their order; `scopes_of` reads from world state what an agent holds.
+
+        `revoke` takes a scope of an agent out of world state, at the latest before the next call. `None`: what is revoked is kept in the
+        episode's memory, and taken off here.
 
         Raises:
             ToolMisdeclared: two tools have one name, or one has a rate limit and none lets time pass.
@@ -53,6 +57,7 @@ class Toolbox:
         self.plan = replace(plan, can_wait=Source.CLOCK in sources, has_replica=Source.REPLICA in sources)
         self.result_cap_chars = result_cap_chars
         self._scopes_of = scopes_of
+        self._revoke = revoke
         self._replicas = Replicas(plan.profile.max_lag_steps)
         self._runner = Runner(self.plan, self._replicas, result_cap_chars)
         limited = [tool.name for tool in self.tools.values() if tool.rate_limit]
@@ -106,7 +111,9 @@ class Toolbox:
 
     def fork(self) -> "Toolbox":
         """A toolbox in the same state, for a fork or snapshot of the episode; to be closed on its own."""
-        other = Toolbox(self.tools.values(), self.plan, scopes_of=self._scopes_of, result_cap_chars=self.result_cap_chars)
+        other = Toolbox(
+            self.tools.values(), self.plan, scopes_of=self._scopes_of, revoke=self._revoke, result_cap_chars=self.result_cap_chars
+        )
         other._replicas = other._runner.replicas = self._replicas.fork()
         return other
 
@@ -173,11 +180,15 @@ class Toolbox:
     def _missing_scopes(self, attempt: Attempt, tool: Tool[Any]) -> set[str]:
         if not tool.scopes:
             return set()
-        revoked = attempt.world.memory.revoked_scopes
-        held = self._scopes_of(attempt.world, attempt.agent_id) - set(revoked)
-        if attempt.drawn.scope in held:  # else there is nothing to take away
-            revoked.append(attempt.drawn.scope)
-            held -= {attempt.drawn.scope}
+        world, scope = attempt.world, attempt.drawn.scope
+        held = self._scopes_of(world, attempt.agent_id) - set(world.memory.revoked_scopes)
+        if scope in held:  # else there is nothing to take away
+            if self._revoke is None:
+                world.memory.revoked_scopes.append(scope)
+            else:
+                self._revoke(world, attempt.agent_id, scope)
+            faults.revoked(world, scope)
+            held -= {scope}
             attempt.fault = attempt.drawn.fault
         return set(tool.scopes) - held
 

@@ -321,7 +321,8 @@ async def test_a_changed_row_of_others_is_seen(make_env: MakeEnv, change: RowCha
     family = Seen()
     async with make_env(families=(family,)) as env:
         await ended(env, TASK, *WAYS["solved"][0])
-    forged = replace(family.states[-1], changes=(*family.states[-1].changes, change))
+    state = family.states[-1]
+    forged = replace(state, changes=(*state.changes, change), agent_changes=(*state.agent_changes, change))
     assert wrong(BillingDispute().verify(forged)) == expected
 
 
@@ -413,7 +414,7 @@ async def test_looking_at_others_changes_nothing(make_env: MakeEnv) -> None:
         call("my_scopes"),
     ]
     assert {look.calls[0].tool for look in looks} == {tool.name for tool in WORLD.tools} - set(DONE) - {
-        *("shell", "read_file", "write_file", "edit_file", "list_files", "wait")
+        *("shell", "read_file", "write_file", "edit_file", "list_files", "wait", "request_approval")
     }
     async with make_env() as env:
         await env.reset(str(TASK.id))

@@ -8,7 +8,21 @@ from pydantic import ValidationError
 
 from wardian.sandbox.world import World
 from wardian.tools.contract import Arguments, Source, Tool, ToolCall, ToolContext
-from wardian.tools.faults import DRAWS, HARSH, NONE, PROFILES, REALISTIC, Drawn, Fault, FaultPlan, FaultProfile, draw, landed, possible
+from wardian.tools.faults import (
+    DRAWS,
+    HARSH,
+    NONE,
+    PROFILES,
+    REALISTIC,
+    Drawn,
+    Fault,
+    FaultPlan,
+    FaultProfile,
+    draw,
+    landed,
+    possible,
+    revoked,
+)
 from wardian.tools.toolbox import Toolbox
 
 
@@ -92,7 +106,7 @@ def test_a_scope_is_revoked_once_and_only_when_declared() -> None:
     found, payer = world(), tool(scopes=("pay",))
     assert draw(found, payer, FaultPlan(always(Fault.REVOKED), revocable_scopes=("see",))) == Drawn()
     assert draw(found, payer, FaultPlan(always(Fault.REVOKED), revocable_scopes=("pay",))).scope == "pay"
-    found.memory.revoked_scopes.append("pay")
+    revoked(found, "pay")
     assert draw(found, payer, FaultPlan(always(Fault.REVOKED), revocable_scopes=("pay",))) == Drawn()
 
 

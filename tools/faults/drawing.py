@@ -51,7 +51,7 @@ def draw(world: World, tool: Tool[Any], plan: FaultPlan) -> Drawn:
         return Drawn(fault, amount)
     if fault is Fault.MISSING and calls > 0:
         return Drawn()
-    left = [name for name in tool.scopes if name in plan.revocable_scopes and name not in world.memory.revoked_scopes]
+    left = [name for name in tool.scopes if name in plan.revocable_scopes and name not in state["revoked"]]
     return Drawn(fault, amount, left[int(scope * len(left))]) if left else Drawn()
 
 
@@ -65,6 +65,11 @@ def landed(world: World, tool: str, fault: Fault | None) -> None:
     else:
         state["total"] += 1
         state["streak"][tool] = state["streak"].get(tool, 0) + 1
+
+
+def revoked(world: World, scope: str) -> None:
+    """Keep in mind that `scope` was taken away: no scope goes twice, so that one which was granted again stays."""
+    _state(world)["revoked"].append(scope)
 
 
 def shut(world: World, tool: str, for_ms: int) -> None:
@@ -91,5 +96,7 @@ def shut_ms(world: World, tool: str) -> int:
 
 
 def _state(world: World) -> dict[str, Json]:
-    found: dict[str, Json] = world.memory.notes.setdefault("faults", {"total": 0, "streak": {}, "shut_until_ms": {}, "lag": []})
+    found: dict[str, Json] = world.memory.notes.setdefault(
+        "faults", {"total": 0, "streak": {}, "shut_until_ms": {}, "lag": [], "revoked": []}
+    )
     return found

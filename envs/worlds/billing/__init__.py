@@ -1,5 +1,8 @@
 """The support desk of a subscription company: disputes about money, evidence in files, tools that fail."""
 
+from sqlalchemy.orm import Session
+
+from wardian.envs.approvals import REQUEST_APPROVAL
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.resources import file_layer, read_text
 from wardian.envs.worlds.billing import schema, seed
@@ -20,10 +23,11 @@ def definition() -> WorldDefinition:
         title="Support desk of a subscription company",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("billing", schema.Base.metadata, seed.seed_rows, builder_modules=(seed.__name__, schema.__name__)),
-        tools=(*TOOLS, SHELL, *file_tools(), WAIT),
+        tools=(*TOOLS, SHELL, *file_tools(), WAIT, REQUEST_APPROVAL),
         families=FAMILIES,
         files=file_layer(__name__),
         scopes_of=scopes_of,
+        set_scope=set_scope,
     )
 
 
@@ -33,3 +37,10 @@ def scopes_of(world: World, agent_id: str) -> frozenset[str]:
     with world.database.transaction() as session:
         found = session.get(schema.Agent, agent_id)
         return frozenset(found.scopes) if found else frozenset()
+
+
+def set_scope(session: Session, agent_id: str, scope: str, held: bool) -> None:
+    """Give an agent a scope, or take it away, in the table of agents."""
+    found = session.get(schema.Agent, agent_id)
+    assert found is not None, f"{agent_id} does not work here"
+    found.scopes = sorted({*found.scopes, scope} if held else {*found.scopes} - {scope})

@@ -86,3 +86,16 @@ def hand_over(ticket: int, queue: str, note: str, text: str = "") -> Step:
     if text:
         yield from reply(ticket, text)
     yield from surely(no_longer_open(ticket), "escalate_ticket", ticket_id=ticket, queue=queue, note=note)
+
+
+def approved(scope: str, reason: str) -> Step:
+    """Ask for a permission and wait for it; False when nobody grants it."""
+    for _ in range(2 * TRIES):
+        got = yield from answer("request_approval", scope=scope, reason=reason)
+        if got["status"] == "permission_denied":
+            return False
+        if got["status"] == "ok":
+            if got["result"]["state"] == "granted":
+                return True
+            yield call("wait", seconds=180)
+    return False

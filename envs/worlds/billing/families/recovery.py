@@ -1,12 +1,13 @@
 """The family `error-recovery`: a simple claim, and a trap in the tools.
 
 The refund is at most half of the payment, so that a second one would be accepted. Under any fault profile but `none` one of
-four traps is due: a timeout before or after the refund took effect (with a stale list of refunds to make sure badly), a timeout
-after the reply, or the loss of the permission to refund.
+five traps is due: a timeout before or after the refund took effect (with a stale list of refunds to make sure badly), a timeout
+after the reply, or the loss of the permission to refund, which somebody grants again or nobody does.
 """
 
 from dataclasses import replace
 
+from wardian.envs.approvals import Approval
 from wardian.envs.parameters import OneOf, draw, everywhere
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Case, Kind, draw_case, owed_cents
@@ -20,15 +21,17 @@ TRAPS = {
     "refund_done": (DueFault("issue_refund", 0, Fault.TIMEOUT_AFTER), DueFault("list_refunds", 0, Fault.STALE)),
     "refund_not_done": (DueFault("issue_refund", 0, Fault.TIMEOUT_BEFORE),),
     "reply_done": (DueFault("reply_to_ticket", 0, Fault.TIMEOUT_AFTER),),
+    "approval": (DueFault("issue_refund", 0, Fault.MISSING),),
     "revoked": (DueFault("issue_refund", 0, Fault.REVOKED),),
 }
+APPROVAL = Approval("refunds:write", earliest_s=120, latest_s=900)
 HARDER = (DueFault("get_ticket", 1, Fault.UNAVAILABLE), DueFault("resolve_ticket", 0, Fault.TIMEOUT_AFTER))
 """Beside the trap in hard tasks: the look that would clear it up fails at first, and closing is unclear as well."""
 
 
 class ErrorRecovery(DeskFamily):
     name = "error-recovery"
-    version = 2
+    version = 3
     parameters = (
         everywhere("kind", "What the customer claims; always founded", OneOf(tuple(kind.value for kind in KINDS))),
         everywhere("trap", "What the tools do to the one who acts", OneOf(tuple(sorted(TRAPS)))),
@@ -43,7 +46,9 @@ class ErrorRecovery(DeskFamily):
         while not repeatable(case):
             case = draw_case(rng, difficulty, Kind(drawn["kind"]), True, prior=False)
         due = TRAPS[drawn["trap"]] + (HARDER if difficulty is Difficulty.HARD else ())
-        return replace(self.task(case, difficulty, seed, drawn), revocable_scopes=("refunds:write",), due_faults=due)
+        approvals = (APPROVAL,) if drawn["trap"] == "approval" else ()
+        task = self.task(case, difficulty, seed, drawn)
+        return replace(task, revocable_scopes=(APPROVAL.scope,), due_faults=due, approvals=approvals)
 
 
 def repeatable(case: Case) -> bool:

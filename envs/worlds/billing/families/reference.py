@@ -16,6 +16,7 @@ from wardian.envs.worlds.billing.families.acts import (
     TRIES,
     Step,
     answer,
+    approved,
     ask,
     close,
     every,
@@ -213,6 +214,6 @@ def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
             return True
         if (yield from ask("get_ticket", ticket_id=ticket))["refunds"]:
             return True
-        if status == "permission_denied":
+        if status == "permission_denied" and not (yield from approved("refunds:write", f"a refund on payment {payment_id}")):
             return False
     return False

@@ -226,7 +226,7 @@ async def list_queues(context: ToolContext, args: Nothing) -> Json:
 
 async def my_scopes(context: ToolContext, args: Nothing) -> Json:
     held = get(context.db, Agent, context.agent_id).scopes
-    return sorted(set(held) - set(context.world.memory.revoked_scopes))
+    return sorted(held)
 
 
 def _list(name: str, text: str, arguments: Any, handler: Any, errors: tuple[Status, ...] = (Status.NOT_FOUND,), **more: Any) -> Tool[Any]:
