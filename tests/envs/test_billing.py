@@ -20,6 +20,7 @@ from wardian.envs.worlds.billing.families import BillingDispute, ErrorRecovery
 from wardian.envs.worlds.billing.families.recovery import TRAPS
 from wardian.envs.worlds.billing.policies import careless
 from wardian.envs.worlds.billing.tools.acting import ACTING
+from wardian.envs.worlds.billing.tools.ledger import LEDGER
 from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.database.base import RowChange, Template
 from wardian.sandbox.pool import CellPool
@@ -337,6 +338,12 @@ DONE: dict[str, tuple[Action, set[str]]] = {
     "reply_to_ticket": (reply(), {"messages"}),
     "resolve_ticket": (resolve(), {"tickets"}),
     "escalate_ticket": (escalate(DUE), {"tickets", "escalations"}),
+    "record_payment": (
+        call("record_payment", ticket_id=T, invoice_id=1, gateway_ref="gw_0123456789ab", amount_cents=5, paid_on="2026-05-02"),
+        {"payments"},
+    ),
+    "correct_payment": (call("correct_payment", ticket_id=T, payment_id=STRANGER, amount_cents=5), {"payments"}),
+    "void_payment": (call("void_payment", ticket_id=T, payment_id=STRANGER, reason="duplicate"), {"payments"}),
 }
 UNKNOWN = 777_777
 REFUSED: list[tuple[Action, Status]] = [
@@ -357,12 +364,18 @@ REFUSED: list[tuple[Action, Status]] = [
     (call("reply_to_ticket", ticket_id=UNKNOWN, body="x"), Status.NOT_FOUND),
     (call("resolve_ticket", ticket_id=UNKNOWN, resolution="other"), Status.NOT_FOUND),
     (escalate("x", "nowhere"), Status.NOT_FOUND),
+    (
+        call("record_payment", ticket_id=UNKNOWN, invoice_id=1, gateway_ref="gw_0123456789ab", amount_cents=5, paid_on="2026-05-02"),
+        Status.NOT_FOUND,
+    ),
+    (call("correct_payment", ticket_id=UNKNOWN, payment_id=STRANGER, amount_cents=5), Status.NOT_FOUND),
+    (call("void_payment", ticket_id=UNKNOWN, payment_id=STRANGER, reason="duplicate"), Status.NOT_FOUND),
     (call("escalate_ticket", ticket_id=UNKNOWN, queue="legal", note="x"), Status.NOT_FOUND),
 ]
 
 
 def test_each_acting_tool_is_tried() -> None:
-    assert set(DONE) == {tool.name for tool in ACTING} == {action.calls[0].tool for action, _ in REFUSED}  # type: ignore[union-attr]
+    assert set(DONE) == {tool.name for tool in (*ACTING, *LEDGER)} == {action.calls[0].tool for action, _ in REFUSED}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("tool", DONE)

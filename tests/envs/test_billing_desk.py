@@ -30,6 +30,8 @@ TEXTS: dict[tuple[str, str], dict[str, Any]] = {
     ("open_dispute", "reason"): {"payment_id": PAYMENT, "ticket_id": TICKET},
     ("change_plan", "plan"): {"subscription_id": SUBSCRIPTION, "ticket_id": TICKET},
     ("reply_to_ticket", "body"): {"ticket_id": TICKET},
+    ("record_payment", "gateway_ref"): {"ticket_id": TICKET, "invoice_id": 1, "amount_cents": 1, "paid_on": "2026-05-01"},
+    ("record_payment", "paid_on"): {"ticket_id": TICKET, "invoice_id": 1, "amount_cents": 1, "gateway_ref": "gw_0123456789ab"},
     ("escalate_ticket", "queue"): {"ticket_id": TICKET, "note": "x"},
     ("escalate_ticket", "note"): {"ticket_id": TICKET, "queue": "legal"},
 }

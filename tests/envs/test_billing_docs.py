@@ -3,14 +3,16 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from wardian.envs.parameters import describe as describe_parameters
 from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty
 from wardian.envs.verifier import FinalState
 from wardian.envs.worlds.billing.cases import Kind
+from wardian.envs.worlds.billing.differences import ITEMS
 from wardian.envs.worlds.billing.families.escalation import SCENARIOS
 from wardian.envs.worlds.billing.families.recovery import TRAPS
-from wardian.envs.worlds.billing.verify import check_ticket
 from wardian.sandbox.files import FileChanges
 from wardian.tools.faults import PROFILES
 from wardian.tools.registry import describe
@@ -46,6 +48,7 @@ def test_the_page_lists_families_claims_and_traps() -> None:
     assert named("### `billing-dispute`") == [kind.value for kind in Kind]
     assert named("### `error-recovery`") == list(TRAPS)
     assert named("### `policy-escalation`") == list(SCENARIOS)
+    assert named("### `statement-reconciliation`") == list(ITEMS)
 
 
 def test_the_page_lists_the_parameters_as_they_are_drawn() -> None:
@@ -62,11 +65,12 @@ def test_the_page_names_the_whole_truth_of_a_task() -> None:
         assert set(family.generate(Difficulty.HARD, 1).parameters) - drawn <= truth
 
 
-def test_the_page_lists_the_checks_and_which_are_hard() -> None:
-    task = WORLD.family("billing-dispute").generate(Difficulty.EASY, 1)
+@pytest.mark.parametrize(("title", "family"), [("## Checks", "billing-dispute"), ("Of a reconciliation:", "statement-reconciliation")])
+def test_the_page_lists_the_checks_and_which_are_hard(title: str, family: str) -> None:
+    task = WORLD.family(family).generate(Difficulty.EASY, 1)
     state = FinalState(task, None, (), FileChanges({}), {}, (), "message")
-    checks = [(check.name, "yes" if check.hard else "no") for check in check_ticket(state).checks]
-    assert [(row[0].strip("`"), row[-1]) for row in rows("## Checks")] == checks
+    checks = [(check.name, "yes" if check.hard else "no") for check in WORLD.family(family).verify(state).checks]
+    assert [(row[0].strip("`"), row[-1]) for row in rows(title)] == checks
 
 
 def test_the_table_of_policies_is_whole() -> None:

@@ -14,13 +14,15 @@ import pytest
 from wardian.envs.family import Family
 from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty, Task
+from wardian.envs.worlds.billing.differences import ITEMS
 from wardian.envs.worlds.billing.families.recovery import TRAPS
 from wardian.envs.worlds.billing.scene import NEWEST_FIRST
 from wardian.envs.worlds.billing.seed import NOW, PRICES, QUEUES
+from wardian.envs.worlds.billing.statement import COLUMNS
 from wardian.envs.worlds.billing.tools.acting import Reason, Resolution
 
 WORLD = load_world("billing")
-DISPUTE, RECOVERY, _ = WORLD.families
+DISPUTE, RECOVERY, ESCALATION, STATEMENT = WORLD.families
 SEEDS = range(60)
 HASHES = """
 from wardian.envs.registry import load_world
@@ -30,6 +32,7 @@ for family in load_world("billing").families:
         print(*(family.generate(difficulty, seed).hash for seed in range(5)))
 """
 every_family = pytest.mark.parametrize("family", WORLD.families, ids=lambda family: family.name)
+every_desk = pytest.mark.parametrize("family", [DISPUTE, RECOVERY, ESCALATION], ids=lambda family: family.name)
 every_difficulty = pytest.mark.parametrize("difficulty", Difficulty)
 
 
@@ -86,14 +89,14 @@ def test_every_trap_occurs_and_a_second_refund_would_go_through(difficulty: Diff
         assert 0 < 2 * int(task.parameters["refund_cents"]) <= int(str(payment["amount_cents"]))
 
 
-@every_family
+@every_desk
 def test_a_refund_is_due_exactly_when_the_ticket_ends_refunded(family: Family) -> None:
     for seed in SEEDS:
         wanted = made(family, Difficulty.HARD, seed).parameters
         assert (wanted["resolution"] == "refunded") == (wanted["refund_cents"] > 0)
 
 
-@every_family
+@every_desk
 @every_difficulty
 def test_evidence_is_of_the_past_and_in_order(family: Family, difficulty: Difficulty) -> None:
     for seed in SEEDS:
@@ -152,6 +155,8 @@ def test_the_policy_names_only_what_exists() -> None:
         "refunds:write",
         *(str(queue["id"]) for queue in QUEUES),
     }
+    others |= {"statement.csv", "statement.txt", "format.txt", "ledger.csv", "/workspace/reports/<ticket id>.csv", ",".join(COLUMNS)}
+    others |= {"CARD", "FX", "RVSL", "FEE", "INV", "-R", "fees", *ITEMS}
     others |= {"chargeback", "chargeback_withdrawn", "contract", "paid_at", "created_at"}
     named = set(re.findall(r"`([^`]+)`", WORLD.policy))
     assert named <= tools | codes | arguments | files | others

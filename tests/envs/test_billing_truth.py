@@ -14,7 +14,8 @@ from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.seed import PRICES
 
-FAMILIES = load_world("billing").families
+FAMILIES = load_world("billing").families[:3]
+"""Those of tickets; the statement's has tests of its own."""
 SEEDS = range(60)
 every_case = pytest.mark.parametrize(
     ("family", "difficulty"), [(family, difficulty) for family in FAMILIES for difficulty in Difficulty], ids=lambda case: str(case)

@@ -19,10 +19,12 @@ def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="billing",
-        version="2",
+        version="3",
         title="Support desk of a subscription company",
         policy=read_text(__name__, "POLICY.md"),
-        template=TemplateSource("billing", schema.Base.metadata, seed.seed_rows, builder_modules=(seed.__name__, schema.__name__)),
+        template=TemplateSource(
+            "billing", schema.Base.metadata, seed.seed_rows, seed.SEED, builder_modules=(seed.__name__, schema.__name__)
+        ),
         tools=(*TOOLS, SHELL, *file_tools(), WAIT, REQUEST_APPROVAL),
         families=FAMILIES,
         files=file_layer(__name__),

@@ -106,6 +106,8 @@ class Payment(Base):
     amount_cents: Mapped[int] = mapped_column(Money)
     gateway_ref: Mapped[str] = mapped_column(Text, unique=True)
     paid_at: Mapped[datetime] = mapped_column(Instant)
+    voided_at: Mapped[datetime | None] = mapped_column(Instant)
+    """`None`: it counts."""
 
 
 class Refund(Base):

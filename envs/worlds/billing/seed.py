@@ -1,8 +1,11 @@
 """The company before any ticket: plans, queues, agents, and customers with four months of invoices."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from random import Random
+from typing import Any
 
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
@@ -17,6 +20,8 @@ CUSTOMERS = 80
 FIRST_TASK_ID = 100_000
 """Rows that a task adds have ids from here on."""
 AGENT_ID = "agent-7"
+SEED = 0
+"""Of the world's template. Tasks that are about the company's own rows rely on it."""
 
 PLANS = (
     {"id": 1, "code": "starter", "name": "Starter", "monthly_cents": 1900, "included_units": 100, "overage_cents": 12},
@@ -34,7 +39,7 @@ QUEUES = (
     {"id": "accounts", "name": "Key accounts", "handles": "Money of contract customers."},
     {"id": "engineering", "name": "Billing engineering", "handles": "Faults of the billing system itself."},
 )
-SCOPES = ["tickets:write", "refunds:write", "credits:write", "subscriptions:write", "disputes:write"]
+SCOPES = ["tickets:write", "refunds:write", "credits:write", "subscriptions:write", "disputes:write", "payments:write"]
 FIRST_NAMES = (
     "Ada",
     "Bela",
@@ -69,6 +74,32 @@ LAST_NAMES = (
     "Meyer",
     "Novak",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CompanyPayment:
+    """A payment of the start state."""
+
+    id: int
+    invoice_id: int
+    ref: str
+    cents: int
+    paid_at: datetime
+    refunded: bool
+    """A refund was made on it."""
+
+
+@cache
+def company_payments() -> tuple[CompanyPayment, ...]:
+    """What `seed_rows` puts into the payments table under the world's own seed."""
+    rng = stream(SEED, "billing/company")
+    rows = history(rng, list(customers(rng)))
+    refunded = {row["payment_id"] for row in rows[Refund]}
+    payments: list[dict[str, Any]] = rows[Payment]
+    return tuple(
+        CompanyPayment(row["id"], row["invoice_id"], row["gateway_ref"], row["amount_cents"], row["paid_at"], row["id"] in refunded)
+        for row in payments
+    )
 
 
 def seed_rows(session: Session, seed: int) -> None:

@@ -3,7 +3,8 @@
 from wardian.envs.worlds.billing.families.dispute import BillingDispute
 from wardian.envs.worlds.billing.families.escalation import PolicyEscalation
 from wardian.envs.worlds.billing.families.recovery import ErrorRecovery
+from wardian.envs.worlds.billing.families.statement import StatementReconciliation
 
-FAMILIES = (BillingDispute(), ErrorRecovery(), PolicyEscalation())
+FAMILIES = (BillingDispute(), ErrorRecovery(), PolicyEscalation(), StatementReconciliation())
 
-__all__ = ["FAMILIES", "BillingDispute", "ErrorRecovery", "PolicyEscalation"]
+__all__ = ["FAMILIES", "BillingDispute", "ErrorRecovery", "PolicyEscalation", "StatementReconciliation"]

@@ -25,7 +25,7 @@ from wardian.tools.versions import unchanged
 Cents = Annotated[int, Field(ge=1, le=10_000_000, description="Amount in cents.")]
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 Reason = Literal["double_charge", "wrong_plan", "after_cancellation", "proration", "goodwill"]
-Resolution = Literal["refunded", "declined_unfounded", "already_refunded", "other"]
+Resolution = Literal["refunded", "declined_unfounded", "already_refunded", "reconciled", "other"]
 
 
 class Keyed(Arguments):
@@ -117,6 +117,8 @@ async def issue_refund(context: ToolContext, args: IssueRefund) -> Json:
     payment: Payment = get(context.db, Payment, args.payment_id)
     if payment.customer_id != ticket.customer_id:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} is not one of customer {ticket.customer_id}")
+    if payment.voided_at is not None:
+        raise Refusal(Status.CONFLICT, f"payment {payment.id} is void")
     left = payment.amount_cents - refunded(context.db, payment.id)
     if args.amount_cents > left:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} has {left} cents left to refund, {args.amount_cents} asked")

@@ -85,13 +85,14 @@ def _customer(row: Customer) -> Json:
     return {"customer_id": row.id, "name": row.name, "email": row.email, "segment": row.segment}
 
 
-def _payment(row: Payment) -> dict[str, Json]:
+def payment_json(row: Payment) -> dict[str, Json]:
     return {
         "payment_id": row.id,
         "invoice_id": row.invoice_id,
         "amount_cents": row.amount_cents,
         "gateway_ref": row.gateway_ref,
         "paid_at": instant_text(row.paid_at),
+        "void": row.voided_at is not None,
     }
 
 
@@ -177,18 +178,18 @@ async def get_invoice(context: ToolContext, args: OfInvoice) -> Json:
         "total_cents": row.total_cents,
         "issued_at": instant_text(row.issued_at),
         "lines": [{"kind": line.kind, "description": line.description, "amount_cents": line.amount_cents} for line in lines],
-        "payments": [_payment(payment) for payment in payments],
+        "payments": [payment_json(payment) for payment in payments],
     }
 
 
 async def list_payments(context: ToolContext, args: ListOfCustomer) -> Page:
     get(context.db, Customer, args.customer_id)
-    return page_of(context, args, select(Payment).where(Payment.customer_id == args.customer_id), Payment.id, _payment)
+    return page_of(context, args, select(Payment).where(Payment.customer_id == args.customer_id), Payment.id, payment_json)
 
 
 async def get_payment(context: ToolContext, args: OfPayment) -> Json:
     row = get(context.db, Payment, args.payment_id)
-    return {**_payment(row), "customer_id": row.customer_id, "refunded_cents": refunded(context.db, row.id)}
+    return {**payment_json(row), "customer_id": row.customer_id, "refunded_cents": refunded(context.db, row.id)}
 
 
 async def list_refunds(context: ToolContext, args: ListOfCustomer) -> Page:
