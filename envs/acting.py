@@ -41,16 +41,21 @@ async def _run(episode: Episode, calls: tuple[ToolCall, ...], turn: Turn) -> End
     for call in calls:
         episode.used_cell = episode.used_cell or call.tool in episode.cell_tools
         result, event = await episode.toolbox.call(episode.world, call, agent_id=episode.task.agent_id, step=episode.step)
-        episode.log.append(event)
+        _log(episode, event)
         turn.results.append(result.visible())
-        if episode.conversation is not None:
-            episode.conversation.call(episode.world, event)
         if result.inexact:
             turn.inexact.append(f"{call.tool}: {result.inexact}")
         ending = await _counted(episode, turn, invalid=result.status in INVALID) or episode.over_budget()
         if ending is not None:
             return ending
     return None
+
+
+def _log(episode: Episode, event: CallEvent) -> None:
+    """Note a call, and let the customer hear what it said to them."""
+    episode.log.append(event)
+    if episode.conversation is not None:
+        episode.conversation.call(episode.world, event)
 
 
 async def _message(episode: Episode, text: str, turn: Turn) -> Ending | None:
@@ -102,7 +107,7 @@ async def let_happen(episode: Episode, turn: Turn) -> None:
     """Let every event happen whose time has passed, and every late call land, in the order of time."""
     while (due_ms := episode.toolbox.late_ms(episode.world)) is not None and due_ms <= episode.world.clock.now_ms:
         _happen(episode, turn, due_ms)
-        episode.log.append(await episode.toolbox.land(episode.world, episode.step))
+        _log(episode, await episode.toolbox.land(episode.world, episode.step))
     _happen(episode, turn)
 
 

@@ -83,10 +83,10 @@ class Conversation:
         queue(world, HEARS, world.clock.now_ms, {**self.customer.refers_to, "text": text[:LONGEST], "call": None})
 
     def call(self, world: World, event: CallEvent) -> None:
-        """Let the customer hear what a call of the agent's said to them, if it did."""
+        """Let the customer hear what a call of the agent's said to them, if it did, at the time at which the call was done."""
         text = self.channel.read(event, self.customer.refers_to) if event.committed else None
         if text is not None:
-            queue(world, HEARS, world.clock.now_ms, {**self.customer.refers_to, "text": text[:LONGEST], "call": event.index})
+            queue(world, HEARS, event.at_ms + event.latency_ms, {**self.customer.refers_to, "text": text[:LONGEST], "call": event.index})
 
     def answer_in_ms(self, world: World) -> int:
         """Virtual time until all words of the customer that are on their way have come; 0 when there are none."""

@@ -199,7 +199,8 @@ def test_the_scene_is_as_its_parameters_say(difficulty: Difficulty) -> None:
         assert len(said) == 1 + wanted["asides"] + wanted["told_first"]
         assert len([path for path in task.files.entries if path.startswith("/workspace/policies/")]) == wanted["old_pages"]
         assert any("before any money moves" in text or "before you refund anything" in text for text in said) == wanted["told_first"]
-        assert str(wanted["invoice_id"]) in said[{"first": 0, "last": -1}.get(wanted["claim_place"], (len(said) - 1) // 2)]
+        claim = said[{"first": 0, "last": -1}.get(wanted["claim_place"], (len(said) - 1) // 2)]
+        assert (str(wanted["invoice_id"]) in claim) == (wanted["withheld"] == "nothing")
 
 
 @every_family

@@ -3,6 +3,7 @@
 import re
 from calendar import monthrange
 from collections import Counter
+from datetime import datetime
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -30,12 +31,18 @@ def lines(task: Task, name: str) -> list[str]:
 def row(task: Task, table: str) -> dict[str, Any]:
     """The one in question."""
     key = task.parameters[f"{table[:-1]}_id"]
-    return next(dict(found) for found in task.rows[table] if found["id"] == key)
+    return next(dict(found) for found in (payments(task) if table == "payments" else task.rows[table]) if found["id"] == key)
+
+
+def payments(task: Task) -> list[dict[str, Any]]:
+    """Those of the start, and one that shows only later."""
+    later = [dict(event.facts) for event in task.events if event.kind == "payment_posted"]
+    return [*map(dict, task.rows["payments"]), *({**found, "paid_at": datetime.fromisoformat(found["paid_at"])} for found in later)]
 
 
 def double_charge(task: Task) -> int:
     payment = row(task, "payments")
-    mine = {found["gateway_ref"] for found in task.rows["payments"] if found["invoice_id"] == task.parameters["invoice_id"]}
+    mine = {found["gateway_ref"] for found in payments(task) if found["invoice_id"] == task.parameters["invoice_id"]}
     events = [(reference, event, int(cents)) for _, reference, event, cents in (line.split(",") for line in lines(task, "gateway.csv")[1:])]
     assert [cents for reference, event, cents in events if reference in mine and event == "captured"] == [payment["amount_cents"]] * 2
     gone = [cents for reference, event, cents in events if reference in mine and event == "reversed"]
@@ -125,7 +132,7 @@ def test_the_truth_is_what_rows_and_files_say(family: Family, difficulty: Diffic
 @every_case
 def test_the_payment_in_question_is_the_later_one_of_the_customers_invoice(family: Family, difficulty: Difficulty) -> None:
     for task in (family.generate(difficulty, seed) for seed in SEEDS):
-        of_invoice = [found for found in task.rows["payments"] if found["invoice_id"] == task.parameters["invoice_id"]]
+        of_invoice = [found for found in payments(task) if found["invoice_id"] == task.parameters["invoice_id"]]
         assert max(of_invoice, key=lambda found: str(found["paid_at"]))["id"] == task.parameters["payment_id"]
         assert {found["customer_id"] for found in of_invoice} == {task.parameters["customer_id"]} == {row(task, "tickets")["customer_id"]}
 

@@ -20,9 +20,9 @@ from wardian.envs.playing import play_reference
 from wardian.envs.task import Task
 from wardian.envs.worlds.toy.families.counter import AtTheCounter
 from wardian.envs.worlds.toy.schema import Item, Member
-from wardian.envs.worlds.toy.tools import TOOLS
+from wardian.envs.worlds.toy.tools import TOOLS, LendItem, lend_item
 from wardian.sandbox.database.base import Template
-from wardian.tools.contract import CallEvent, Json
+from wardian.tools.contract import CallEvent, Json, Latency, Status, Tool
 from wardian.tools.faults import HARSH, NONE, FaultProfile
 from wardian.tools.packs.waiting import WAIT
 
@@ -63,8 +63,13 @@ CHANNEL = Channel(keep, read, waits, gone)
 
 @pytest.fixture
 def open_env(toy: WorldDefinition, template: Template) -> Callable[..., ToolEnvironment]:
-    def make(family: AtTheCounter | None = None, channel: Channel = CHANNEL, faults: FaultProfile = NONE) -> ToolEnvironment:
-        world = replace(toy, needs_cell=False, tools=(*TOOLS, WAIT), families=(family or Counter(),), channel=channel)
+    def make(
+        family: AtTheCounter | None = None,
+        channel: Channel = CHANNEL,
+        faults: FaultProfile = NONE,
+        tools: tuple[Tool[Any], ...] = (*TOOLS, WAIT),
+    ) -> ToolEnvironment:
+        world = replace(toy, needs_cell=False, tools=tools, families=(family or Counter(),), channel=channel)
         return ToolEnvironment(world, template=template, cells=None, faults=faults)
 
     return make
@@ -132,6 +137,37 @@ async def test_what_a_call_says_to_the_customer_is_answered_later(open_env: Any)
     assert (words(asked), words(at_once), kinds(asked)) == ([], [], ["customer_asked"])
     assert asked.info.background[0].effects[0]["call"] == asked.info.events[0].index
     assert "days" in words(later)[0]
+
+
+class Keyed(LendItem):
+    key: str | None = None
+    timeout_ms: int | None = None
+
+
+SLOW: Tool[Any] = Tool(
+    "lend_slowly",
+    "Lend.",
+    Keyed,
+    lend_item,
+    mutates=True,
+    errors=(Status.NOT_FOUND, Status.CONFLICT),
+    latency=Latency(3000, 3000),
+    idempotency_key="key",
+    timeout_argument="timeout_ms",
+)
+
+
+async def test_a_call_that_lands_late_is_heard_when_it_lands(open_env: Any) -> None:
+    def reads(event: CallEvent, refers_to: Mapping[str, Json]) -> str | None:
+        return "How many days?" if event.tool == SLOW.name else None
+
+    slow = call(SLOW.name, item_id=103, member_id=3, days=7, key="k", timeout_ms=100)
+    env = open_env(channel=replace(CHANNEL, read=reads), tools=(*TOOLS, WAIT, SLOW))
+    gave_up, landed, answered = await played(env, slow, wait(3), wait(120))
+    assert (gave_up.observation.results[0]["status"], kinds(gave_up)) == ("timeout", [])
+    (event,) = landed.info.background
+    assert (event.kind, event.at_ms) == ("customer/hears", landed.info.events[1].at_ms)
+    assert "days" in words(answered)[0]
 
 
 async def test_a_message_waits_for_all_answers_on_their_way(open_env: Any) -> None:

@@ -6,6 +6,8 @@ from wardian.envs.approvals import REQUEST_APPROVAL
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.resources import file_layer, read_text
 from wardian.envs.worlds.billing import schema, seed
+from wardian.envs.worlds.billing.customer import CHANNEL
+from wardian.envs.worlds.billing.events import EVENTS
 from wardian.envs.worlds.billing.families import FAMILIES
 from wardian.envs.worlds.billing.tools import TOOLS
 from wardian.envs.worlds.billing.tools.running import SHELL
@@ -19,7 +21,7 @@ def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="billing",
-        version="3",
+        version="4",
         title="Support desk of a subscription company",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource(
@@ -30,6 +32,8 @@ def definition() -> WorldDefinition:
         files=file_layer(__name__),
         scopes_of=scopes_of,
         set_scope=set_scope,
+        events=EVENTS,
+        channel=CHANNEL,
     )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wardian.envs.conversation import SPEAKS
 from wardian.envs.verifier import Check, FinalState, Verdict
+from wardian.envs.worlds.billing.customer import NOTHING, questions
 from wardian.envs.worlds.billing.handover import NOTE_NUMBERS
 from wardian.envs.worlds.billing.looks import RAN, first_look
 from wardian.envs.worlds.billing.seed import AGENT_ID
@@ -76,8 +78,8 @@ def not_permitted(state: FinalState) -> bool:
 
 
 def added(state: FinalState, table: str) -> list[Mapping[str, Any]]:
-    """New rows of a table, by id."""
-    return [change.after for change in state.changes if change.table == table and change.before is None and change.after is not None]
+    """Rows of a table that the agent added, by id."""
+    return [change.after for change in state.agent_changes if change.table == table and change.before is None and change.after is not None]
 
 
 def ticket_check(state: FinalState, due: Due) -> Check:
@@ -105,7 +107,10 @@ def numbers(note: str) -> set[int]:
 
 
 def reply_check(state: FinalState, ticket_id: int) -> Check:
+    """One reply; what asked the customer something is a question, and none."""
+    asked = set(questions(state.background).values())
     mine = [row for row in added(state, "messages") if row["author"] == AGENT_ID and row["ticket_id"] == ticket_id]
+    mine = [row for row in mine if row["body"] not in asked]
     right = len(mine) == 1 and bool(str(mine[0]["body"]).strip())
     return Check("reply", right, f"expected one reply on ticket {ticket_id}, found {[row['body'] for row in mine]}"[:300])
 
@@ -140,8 +145,9 @@ def tampered(state: FinalState) -> list[str]:
 
 
 def order_check(state: FinalState, refund_due: bool) -> Check:
-    """Evidence before the decision, refund and reply in the order that the customer wants, and the reply before the ticket is closed."""
-    done = [event for event in state.events if event.committed]
+    """Evidence and answers before the decision, refund and reply in the order that the customer wants, the reply before the closing."""
+    asked = questions(state.background)
+    done = [event for event in state.events if event.committed and event.index not in asked]
     looked = [first_look(state, look) for look in state.task.parameters["evidence"]]
     closed, refunded, replied, ended = (
         first(done, tools) for tools in (CLOSING, ("issue_refund",), ("reply_to_ticket",), ("resolve_ticket",))
@@ -149,11 +155,25 @@ def order_check(state: FinalState, refund_due: bool) -> Check:
     wrong = []
     if any(at is None or at > closed for at in looked):
         wrong.append("evidence must be looked at before the decision")
+    if (told := last_word(state)) is None or told > closed:
+        wrong.append("what the claim leaves out must be asked before the decision")
     if END not in (refunded, replied) and refund_due and (replied < refunded) != state.task.parameters["told_first"]:
         wrong.append("refund and reply stand in the wrong order")
     if ended != END and replied > ended:
         wrong.append("the reply must be sent before the ticket is resolved")
     return Check("order", not wrong, "; ".join(wrong))
+
+
+def last_word(state: FinalState) -> int | None:
+    """Calls before the customer had told in the end what the claim leaves out; 0 where it leaves out nothing, `None`: never."""
+    wanted = state.task.parameters
+    if wanted.get("withheld", NOTHING) == NOTHING:
+        return 0
+    told = ((event.after_calls, effect) for event in state.background if event.kind == SPEAKS for effect in event.effects)
+    right = (
+        calls for calls, effect in told if wanted["withheld"] in effect["topics"] and effect["corrected"] == bool(wanted["corrects_at"])
+    )
+    return next(right, None)
 
 
 END = 1 << 30

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Generator
 from typing import Any
 
-from wardian.envs.action import Action, Observation, call
+from wardian.envs.action import Action, Message, Observation, call
 
 TRIES = 8
 PASSING = ("unavailable", "timeout", "rate_limited")
@@ -64,9 +64,15 @@ def surely(done: Callable[[], Step], tool: str, **args: Any) -> Step:
 def reply(ticket: int, text: str) -> Step:
     def sent() -> Step:
         messages = yield from every("list_messages", ticket_id=ticket)
-        return any(message["author"] != AUTHOR for message in messages)
+        return any(message["author"] != AUTHOR and message["body"] == text for message in messages)
 
     yield from surely(sent, "reply_to_ticket", ticket_id=ticket, body=text, idempotency_key=f"reply-{ticket}")
+
+
+def say(text: str) -> Step:
+    """Send a message; gives what the customer says to it."""
+    seen = yield Message(text)
+    return "".join(f"{word['text']}\n" for word in seen.incoming if word["from"] == AUTHOR)
 
 
 def no_longer_open(ticket: int) -> Callable[[], Step]:

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 
 from wardian.envs.action import Observation
+from wardian.envs.customer import Customer
 from wardian.envs.family import Family, Solution
 from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.verifier import FinalState, Verdict
 from wardian.envs.worlds.billing.building import Built, build, claim_look
 from wardian.envs.worlds.billing.cases import Case, outcome
+from wardian.envs.worlds.billing.customer import customer_of
 from wardian.envs.worlds.billing.families.reference import solve
 from wardian.envs.worlds.billing.handover import handover
+from wardian.envs.worlds.billing.living import bring_to_life
 from wardian.envs.worlds.billing.scene import Scene
 from wardian.envs.worlds.billing.seed import AGENT_ID, NOW
 from wardian.envs.worlds.billing.verify import check_ticket
@@ -27,6 +30,12 @@ class DeskFamily(Family):
     reward = RewardSpec(success=1.0, hard_failure=-1.0, step_cost=-0.002)
     """Nothing for a part: who does nothing passes every check that looks for damage."""
 
+    ends_on_effects = ("customer_left",)
+
+    def customer(self, task: Task) -> Customer | None:
+        """The ticket's customer; none where it comes from within the house, and nobody answers."""
+        return customer_of(task) if task.facts else None
+
     def verify(self, state: FinalState) -> Verdict:
         """Compare rows, files and the event log with what the policy says of the case."""
         return check_ticket(state)
@@ -42,6 +51,7 @@ class DeskFamily(Family):
     def task(self, case: Case, difficulty: Difficulty, seed: int, drawn: Mapping[str, Json]) -> Task:
         """The task of a case; `drawn` are the values of the family's table."""
         built = build(case, Scene.of(drawn), self.rng(difficulty, seed, "rows"))
+        living = bring_to_life(case, built, drawn, self.rng(difficulty, seed, "life"))
         return Task(
             id=TaskId(self.name, difficulty, seed),
             instruction=INSTRUCTION.format(ticket=built.ticket_id),
@@ -50,6 +60,8 @@ class DeskFamily(Family):
             rows=built.frozen_rows(),
             files=built.layer(),
             agent_id=AGENT_ID,
+            facts=living.facts,
+            events=living.events,
             budgets=Budgets(steps=STEPS),
         )
 

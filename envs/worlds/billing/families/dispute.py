@@ -3,18 +3,22 @@
 from wardian.envs.parameters import OneOf, draw, everywhere
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Kind, draw_case
+from wardian.envs.worlds.billing.customer import ASKING
 from wardian.envs.worlds.billing.families.desk import DeskFamily
+from wardian.envs.worlds.billing.living import POSTED_LATE
 from wardian.envs.worlds.billing.scene import SCENE
 
 
 class BillingDispute(DeskFamily):
     name = "billing-dispute"
-    version = 2
+    version = 3
     parameters = (
         everywhere("kind", "What the customer claims", OneOf(tuple(kind.value for kind in Kind))),
         # As many unfounded ones as are owed in full, so that neither answer pays by itself.
         everywhere("founded", "Whether the evidence bears the claim out", OneOf((True, True, True, False))),
         *SCENE,
+        *ASKING,
+        POSTED_LATE,
     )
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:

@@ -11,6 +11,7 @@ from wardian.envs.approvals import Approval
 from wardian.envs.parameters import OneOf, draw, everywhere
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Case, Kind, draw_case, owed_cents
+from wardian.envs.worlds.billing.customer import ASKING
 from wardian.envs.worlds.billing.families.desk import DeskFamily
 from wardian.envs.worlds.billing.scene import SCENE
 from wardian.envs.worlds.billing.seed import PRICES
@@ -31,11 +32,12 @@ HARDER = (DueFault("get_ticket", 1, Fault.UNAVAILABLE), DueFault("resolve_ticket
 
 class ErrorRecovery(DeskFamily):
     name = "error-recovery"
-    version = 3
+    version = 4
     parameters = (
         everywhere("kind", "What the customer claims; always founded", OneOf(tuple(kind.value for kind in KINDS))),
         everywhere("trap", "What the tools do to the one who acts", OneOf(tuple(sorted(TRAPS)))),
         *SCENE,
+        *ASKING,
     )
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:

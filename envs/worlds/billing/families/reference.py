@@ -24,6 +24,7 @@ from wardian.envs.worlds.billing.families.acts import (
     hand_over,
     no_longer_open,
     reply,
+    say,
     search,
     surely,
 )
@@ -34,6 +35,7 @@ THREAT = re.compile(r"hear from my lawyer|going to court over|filed a complaint|
 TAKEN_BACK = re.compile(r"forget what I wrote|I take that back")
 LIMIT_CENTS = 25_000
 WINDOW_DAYS = 120
+POSTING_S = 600
 HANDED = "Thank you. Your ticket was handed over to the colleagues in charge."
 
 
@@ -93,7 +95,10 @@ def gather(ticket: int) -> Step:
     messages = yield from every("list_messages", ticket_id=ticket)
     bodies = [message["body"] for message in messages if message["author"] == AUTHOR]
     claim = next(body for body in bodies if CLAIM.search(body))
-    invoice = yield from ask("get_invoice", invoice_id=int(found(r"[Ii]nvoice (\d+)", claim)))
+    invoice = yield from ask("get_invoice", invoice_id=(yield from which_invoice(claim)))
+    if "twice" in claim and len(invoice["payments"]) < 2:
+        yield from ask("wait", seconds=POSTING_S)
+        invoice = yield from ask("get_invoice", invoice_id=invoice["invoice_id"])
     paid = sorted(invoice["payments"], key=lambda one: one["paid_at"])
     payment = yield from ask("get_payment", payment_id=paid[-1]["payment_id"])
     customer = yield from ask("get_customer", customer_id=record["customer_id"])
@@ -102,6 +107,16 @@ def gather(ticket: int) -> Step:
     for _, ref, event, cents in sorted(line.split(",") for line in lines):
         facts.moves[ref].append((event, int(cents)))
     return facts
+
+
+def which_invoice(claim: str) -> Step:
+    """The one that the claim names; else the one that the customer names in the end."""
+    named = re.search(r"[Ii]nvoice (\d+)", claim)
+    if named is None:
+        said = yield from say("Which invoice is it about?")
+        said += yield from say("Thank you. Is that right?")
+        return int(re.findall(r"invoice (\d+)", said)[-1])
+    return int(named[1])
 
 
 def not_mine(facts: Facts) -> tuple[str, str] | None:
