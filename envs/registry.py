@@ -20,7 +20,8 @@ from wardian.sandbox.adoption.adopted import cell_image
 from wardian.sandbox.cell import CellSpec, Tier
 from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.pool import CellPool
-from wardian.tools.faults import PROFILES, FaultProfile
+from wardian.tools.errors import ToolMisdeclared
+from wardian.tools.faults import PROFILES, SUFFIX, FaultProfile, load_profile
 from wardian.tools.packs.shell import SHELL
 
 
@@ -62,15 +63,22 @@ def _called(name: str, make: object) -> object:
     return make()
 
 
-def profile(name: str) -> FaultProfile:
-    """The shipped fault profile of that name.
+def profile(name: str, world: WorldDefinition | None = None) -> FaultProfile:
+    """The shipped fault profile of that name, or one of a user's own from a file, whose tools must be those of `world`.
 
     Raises:
-        TaskError: there is none; says which are known.
+        TaskError: there is none, which says which are known; or the file is wrong, which says where.
     """
-    if name not in PROFILES:
-        raise TaskError(f"faults: no profile {name!r}; there are {', '.join(PROFILES)}")
-    return PROFILES[name]
+    if name in PROFILES:
+        return PROFILES[name]
+    if not name.endswith(SUFFIX):
+        raise TaskError(
+            f"faults: no profile {name!r}; there are {', '.join(PROFILES)}, and one of your own is a file, such as mine{SUFFIX}"
+        )
+    try:
+        return load_profile(Path(name), [tool.name for tool in world.tools] if world else None)
+    except ToolMisdeclared as error:
+        raise TaskError(str(error)) from error
 
 
 def cell_spec(world: WorldDefinition, tier: Tier = Tier.CHAMBER, runtime: str | None = None, image: str | None = None) -> CellSpec:
@@ -106,7 +114,7 @@ async def open_environment(
         TaskError: there is no such fault profile, or the image lacks what the world's tools need.
         SandboxError: the cell or the template cannot be made.
     """
-    chosen = profile(faults) if isinstance(faults, str) else faults
+    chosen = profile(faults, world) if isinstance(faults, str) else faults
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
         template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template, Path(directory))

@@ -127,6 +127,7 @@ class AttemptRecorder:
             observation=ObservationPart(rendered=first.rendered, tokens=first.tokens),
             tools={name: known[name] for name in info.task.tools or known},
             faults=self.setting.faults.model_dump(),
+            faults_hash=self.setting.faults.hash,
             malformed=self.setting.malformed,
             recompute_every=self.setting.recompute_every,
             tokenizer=tokenizer_part(self.setting.tokenizer),

@@ -22,8 +22,8 @@ from pydantic import (
 from wardian.rollouts.blobs import LargeText
 from wardian.rollouts.policies.sampled import check_tokens
 
-SchemaVersion: TypeAlias = Literal[4]
-SCHEMA_VERSION: SchemaVersion = 4
+SchemaVersion: TypeAlias = Literal[5]
+SCHEMA_VERSION: SchemaVersion = 5
 
 Json: TypeAlias = Any
 Mask: TypeAlias = Literal[0, 1]
@@ -260,6 +260,8 @@ class EpisodeStart(Shared):
     """Version of each tool that the agent gets, in the order in which it gets them."""
     faults: dict[str, Json]
     """The whole fault profile."""
+    faults_hash: str
+    """Content address of it."""
     malformed: str
     recompute_every: int
     tokenizer: TokenizerPart

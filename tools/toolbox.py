@@ -149,7 +149,7 @@ class Toolbox:
         if drawn.fault is Fault.SLOW:
             return round(scaled_ms * self.plan.profile.slow_multiplier)
         # A profile may slow every call down, but not so that a call which would be answered never is.
-        return min(scaled_ms, max(base_ms, self._patience_ms(tool)))
+        return min(scaled_ms, max(base_ms, self.plan.patience_ms(tool)))
 
     def _limited(self, attempt: Attempt, tool: Tool[Any]) -> Outcome | None:
         """The answer to a call that comes too early. No fault is used up by it, and none is forgotten."""
@@ -168,7 +168,7 @@ class Toolbox:
             return before
         if known := keys.known(attempt, tool):
             return self._fault_after(attempt, tool, known)
-        if self._lands_late(attempt, tool):
+        if self.plan.lands_late(tool) and attempt.latency_ms > self._limit_ms(attempt, tool):
             return self._put_off(attempt, tool)
         outcome = await self._runner.outcome(attempt, tool, arguments)
         if attempt.committed:
@@ -215,22 +215,12 @@ class Toolbox:
     def _limit_ms(self, attempt: Attempt, tool: Tool[Any]) -> int:
         """How long the caller waits for this call."""
         asked_ms = attempt.args.get(tool.timeout_argument) if tool.timeout_argument else None
-        limit_ms = self._patience_ms(tool)
+        limit_ms = self.plan.patience_ms(tool)
         return limit_ms if asked_ms is None else min(limit_ms, asked_ms)
-
-    def _patience_ms(self, tool: Tool[Any]) -> int:
-        """How long the agent's side waits for any call of `tool`; long enough for one that is not slow."""
-        given_ms = self.plan.profile.caller_timeout_ms
-        return tool.timeout_ms if given_ms is None else min(tool.timeout_ms, max(given_ms, tool.latency.high_ms))
 
     def _timed_out(self, attempt: Attempt, tool: Tool[Any]) -> Outcome:
         attempt.latency_ms = self._limit_ms(attempt, tool)
         return outcomes.timed_out(tool, attempt.latency_ms)
-
-    def _lands_late(self, attempt: Attempt, tool: Tool[Any]) -> bool:
-        """Whether the caller gives up before the effect. Where it could not be repeated safely or waited for, the effect comes first."""
-        safe = bool(tool.idempotency_key) and tool.source is Source.PRIMARY and self.plan.can_wait
-        return safe and attempt.latency_ms > self._limit_ms(attempt, tool)
 
     def _put_off(self, attempt: Attempt, tool: Tool[Any]) -> Outcome:
         attempt.fault = Fault.SLOW if attempt.drawn.fault is Fault.SLOW else None

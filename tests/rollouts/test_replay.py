@@ -15,6 +15,7 @@ from wardian.rollouts.ground import Ground
 from wardian.rollouts.policies.base import Scripted, TaskView
 from wardian.rollouts.replay import Replay, Replayed, select
 from wardian.rollouts.trajectory import FILE, TrajectoryLog
+from wardian.tools.faults import FaultProfile
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +52,18 @@ def shell_script(*commands: str, timeout_s: int = 1) -> Scripted:
 async def test_vandals_and_experts_are_reproduced(ground: Ground, player: Any, tmp_path: Path) -> None:
     await player.play(tmp_path, "vandal,expert", episodes=12, faults="realistic")
     assert [str(replayed) for replayed in await replay(ground, tmp_path) if not replayed.identical] == []
+
+
+async def test_a_profile_from_a_file_is_recorded_whole_and_replays_without_it(ground: Ground, player: Any, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('extends = "realistic"\n[tools.lend_item]\nconflict = 0.5\n')
+    await player.play(tmp_path, "expert", episodes=6, faults=str(mine))
+    mine.unlink()
+    assert [str(replayed) for replayed in await replay(ground, tmp_path) if not replayed.identical] == []
+    starts = [line for line in map(json.loads, (tmp_path / FILE).read_text().splitlines()) if line["record"] == "episode_start"]
+    recorded = {line["faults_hash"] for line in starts}
+    assert recorded == {FaultProfile.model_validate(starts[0]["faults"]).hash}
+    assert starts[0]["faults"]["tools"] == {"lend_item": {"conflict": 0.5}}
 
 
 async def test_a_changed_argument_is_named(ground: Ground, player: Any, tmp_path: Path) -> None:

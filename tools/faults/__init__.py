@@ -6,9 +6,11 @@ and only scopes that the task's family declared revocable are: there asking for 
 """
 
 from wardian.tools.faults.drawing import DRAWS, Drawn, draw, lag, lagging, landed, revoked, shut, shut_ms
+from wardian.tools.faults.files import SUFFIX, load_profile
 from wardian.tools.faults.kinds import Fault
 from wardian.tools.faults.plan import DueFault, FaultPlan, possible
 from wardian.tools.faults.profile import HARSH, MILD, NONE, PROFILES, REALISTIC, FaultProfile
+from wardian.tools.faults.telling import Told, told
 
 __all__ = [
     "DRAWS",
@@ -17,17 +19,21 @@ __all__ = [
     "NONE",
     "PROFILES",
     "REALISTIC",
+    "SUFFIX",
     "Drawn",
     "DueFault",
     "Fault",
     "FaultPlan",
     "FaultProfile",
+    "Told",
     "draw",
     "lag",
     "lagging",
     "landed",
+    "load_profile",
     "possible",
     "revoked",
     "shut",
     "shut_ms",
+    "told",
 ]

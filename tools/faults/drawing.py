@@ -41,7 +41,7 @@ def draw(world: World, tool: Tool[Any], plan: FaultPlan) -> Drawn:
     which, amount, scope = (stream.random() for _ in range(DRAWS))
     calls = world.memory.call_counts.get(tool.name, 0)
     due = plan.due_at(tool.name, calls)
-    fault = due or plan.profile.draw(which)
+    fault = due or plan.profile.draw(which, tool.name)
     if fault is None or fault not in possible(tool, plan, wanted=due):
         return Drawn()
     state = _state(world)

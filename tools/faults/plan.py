@@ -35,16 +35,25 @@ class FaultPlan:
     has_replica: bool = False
     """A tool reads a replica; set by the toolbox."""
 
+    def patience_ms(self, tool: Tool[Any]) -> int:
+        """How long the agent's side waits for any call of `tool`; long enough for one that is not slow."""
+        given_ms = self.profile.caller_timeout_ms
+        return tool.timeout_ms if given_ms is None else min(tool.timeout_ms, max(given_ms, tool.latency.high_ms))
+
+    def lands_late(self, tool: Tool[Any]) -> bool:
+        """Whether a call that outlasts its caller has its effect later; not where it could not be repeated safely or waited for."""
+        return bool(tool.idempotency_key) and tool.source is Source.PRIMARY and self.can_wait
+
     def due_at(self, tool: str, call: int) -> Fault | None:
         """The task's own fault for one call, if faults are in force at all."""
-        if not any(self.profile.rate(fault) for fault in Fault):
+        if not self.profile.ever():
             return None
         return next((due.fault for due in self.due if (due.tool, due.call) == (tool, call)), None)
 
     def may_be_stale(self) -> bool:
         """Whether older copies of the database may be asked for."""
         kinds = (Fault.STALE, Fault.LAGGING)
-        return any(self.profile.rate(fault) > 0 for fault in kinds) or any(due.fault in kinds for due in self.due)
+        return self.profile.ever(*kinds) or any(due.fault in kinds for due in self.due)
 
 
 def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> frozenset[Fault]:
@@ -64,7 +73,7 @@ def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> f
         found.add(Fault.PARTIAL)
     if set(tool.scopes) & set(plan.revocable_scopes):
         found |= {Fault.REVOKED, Fault.MISSING}
-    return frozenset(name for name in found if plan.profile.rate(name) > 0 or name is wanted)
+    return frozenset(name for name in found if plan.profile.rate(name, tool.name) > 0 or name is wanted)
 
 
 def _of_writes(tool: Tool[Any], plan: FaultPlan) -> set[Fault]:

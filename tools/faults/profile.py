@@ -1,9 +1,11 @@
 """Fault profiles: chances per call, and the bounds that keep every task solvable. Frozen data, written whole into each record."""
 
+import json
 from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from wardian.sandbox.fingerprint import digest
 from wardian.tools.faults.kinds import Fault
 
 Rate: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -48,11 +50,19 @@ class FaultProfile(BaseModel):
     max_lag_steps: int = Field(default=4, ge=1)
     """A stale read never shows a copy older than that many steps."""
 
+    tools: dict[str, dict[str, Rate]] = Field(default_factory=dict)
+    """Chances that differ for one tool: by tool, then by fault."""
+
     @model_validator(mode="after")
     def _rates_leave_room(self) -> "FaultProfile":
-        total = sum(self.rate(fault) for fault in Fault)
-        if total > 1:
-            raise ValueError(f"rates: they are chances of one draw, so their sum must be at most 1, got {total:g}")
+        known = [fault.value for fault in Fault]
+        for tool, rates in self.tools.items():
+            if unknown := [name for name in rates if name not in known]:
+                raise ValueError(f"tools.{tool}: there is no fault {unknown[0]!r}; there are {', '.join(known)}")
+        for where, named in [("rates", None), *((f"tools.{name}", name) for name in self.tools)]:
+            total = sum(self.rate(fault, named) for fault in Fault)
+            if total > 1:
+                raise ValueError(f"{where}: they are chances of one draw, so their sum must be at most 1, got {total:g}")
         return self
 
     @model_validator(mode="after")
@@ -63,15 +73,25 @@ class FaultProfile(BaseModel):
                 raise ValueError(f"{name}_min_ms: {low} is above {name}_max_ms, {high}")
         return self
 
-    def rate(self, fault: Fault) -> float:
-        """The chance of `fault` per call."""
-        return float(getattr(self, fault.value))
+    @property
+    def hash(self) -> str:
+        """Content address of the whole profile."""
+        return digest(json.dumps(self.model_dump(), sort_keys=True).encode("utf-8", "surrogatepass"))
 
-    def draw(self, number: float) -> Fault | None:
+    def rate(self, fault: Fault, tool: str | None = None) -> float:
+        """The chance of `fault` per call of `tool`; `None` is a tool that the profile does not speak of."""
+        own = self.tools.get(tool, {}).get(fault.value) if tool is not None else None
+        return float(getattr(self, fault.value)) if own is None else own
+
+    def ever(self, *faults: Fault) -> bool:
+        """Whether one of `faults` can be drawn for any tool; of all faults, where none is named."""
+        return any(self.rate(fault, tool) > 0 for fault in faults or Fault for tool in (None, *self.tools))
+
+    def draw(self, number: float, tool: str | None = None) -> Fault | None:
         """Which fault the number in [0, 1) stands for; faults have fixed places, in the order of `Fault`."""
         edge = 0.0
         for fault in Fault:
-            edge += self.rate(fault)
+            edge += self.rate(fault, tool)
             if number < edge:
                 return fault
         return None

@@ -104,7 +104,7 @@ def _print_start(console: Console, start: EpisodeStart | None) -> None:
         "policy": f"{start.policy} ({start.policy_checkpoint})",
         "seed": start.seed,
         "split": start.split,
-        "faults": start.faults.get("name"),
+        "faults": f"{start.faults.get('name')} ({start.faults_hash[:12]})",
         "tier": start.tier,
         "cell": f"{start.receipt.cell_id}, epoch {start.receipt.epoch}" if start.receipt else "none",
         "versions": ", ".join(f"{name} {value}" for name, value in start.versions.model_dump().items()),

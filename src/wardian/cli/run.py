@@ -49,7 +49,7 @@ def run(
     policy: Annotated[
         str, typer.Option(help="expert, idle, careless, vandal, openai or package.module:function; several, by commas, alternate.")
     ] = "expert",
-    faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic or harsh.")] = "none",
+    faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
     malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
     tokenizer: Annotated[
         str, typer.Option(help="What counts tokens: estimate (a quarter of the bytes, no model's own count), or package.module:function.")
@@ -210,7 +210,7 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         world=world,
         episodes=episodes,
         run=run_id,
-        faults=profile(asked["faults"]),
+        faults=profile(asked["faults"], world),
         malformed=_malformed(asked["malformed"]),
         tokenizer=load_tokenizer(asked["tokenizer"]),
         tier=tier_of(asked["tier"]),

@@ -1,0 +1,98 @@
+"""Fault profiles of one's own: what a file may say, what it extends, and how its mistakes are told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wardian.tools.errors import ToolMisdeclared
+from wardian.tools.faults import HARSH, MILD, NONE, PROFILES, REALISTIC, Fault, FaultProfile, load_profile
+
+TOOLS = ("issue_refund", "shell")
+GOOD = """
+extends = "realistic"   # the rest
+slow = 0.05
+max_total = 20
+
+[tools.issue_refund]
+timeout_after = 0.2
+duplicate = 0.1
+
+[tools.shell]
+slow = 0
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_says_what_differs(tmp_path: Path) -> None:
+    found = load_profile(write(tmp_path, GOOD), TOOLS)
+    assert (found.name, found.slow, found.max_total, found.stale) == ("mine", 0.05, 20, REALISTIC.stale)
+    assert (found.rate(Fault.TIMEOUT_AFTER, "issue_refund"), found.rate(Fault.TIMEOUT_AFTER, "shell")) == (0.2, REALISTIC.timeout_after)
+    assert (found.rate(Fault.SLOW, "shell"), found.rate(Fault.SLOW, "issue_refund"), found.rate(Fault.SLOW)) == (0.0, 0.05, 0.05)
+
+
+def test_without_extends_everything_begins_at_none(tmp_path: Path) -> None:
+    found = load_profile(write(tmp_path, 'name = "x"\nstale = 1'))
+    assert found == FaultProfile(name="x", stale=1.0)
+    assert load_profile(write(tmp_path, "")) == NONE.model_copy(update={"name": "mine"})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("slow = 2", ":1: slow: Input should be less than or equal to 1, got 2"),
+        ('\nslow = "often"', ":2: slow: Input should be a valid number, got 'often'"),
+        ("\n\nslwo = 0.1", ":3: slwo: there is no such field; did you mean slow?"),
+        ('extends = "hrash"', ":1: extends: there is no profile 'hrash' to extend; there are none, mild, realistic, harsh"),
+        ("[tools.shell]\nslow = 0.1\nslw = 1", ":3: tools.shell.slw: there is no such fault; did you mean slow?"),
+        ("[tools.shell]\n'slow' = 1.5", ":2: tools.shell.slow: Input should be less than or equal to 1, got 1.5"),
+        ("tools.shell.slow = -1", ":1: tools.shell.slow: Input should be greater than or equal to 0, got -1"),
+        ("[tools]\n[ tools . shel ] # x\nslow = 1", ":2: tools.shel: the world has no tool 'shel'; did you mean shell?"),
+        ("[tools]\nshell = { slow = 7 }", ":2: tools.shell.slow: Input should be less than or equal to 1, got 7"),
+        ("slow = 0.6\nstale = 0.6", "rates: they are chances of one draw, so their sum must be at most 1, got 1.2"),
+        ("slow = 0.6\n[tools.shell]\nstale = 0.6", ":2: tools.shell: they are chances of one draw"),
+        ("lag_min_ms = 90000", ":1: lag_min_ms: 90000 is above lag_max_ms, 60000"),
+        ("max_consecutive = 9", ":1: max_consecutive: Input should be less than or equal to 5, got 9"),
+        ("slow = ", "mine.toml is no TOML: Invalid value (at end of document)"),
+        ("slow = 1\nslow = 1", "mine.toml is no TOML: Cannot overwrite a value (at "),
+        ("tools = 3", ":1: tools: Input should be a valid dictionary, got 3"),
+    ],
+)
+def test_a_mistake_is_told_with_line_and_field(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ToolMisdeclared) as caught:
+        load_profile(write(tmp_path, text), TOOLS)
+    assert told in str(caught.value)
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ToolMisdeclared) as caught:
+        load_profile(write(tmp_path, "slow = 2\nstale = 3"))
+    assert [line.split(": ")[1] for line in str(caught.value).splitlines()] == ["stale", "slow"]
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ToolMisdeclared, match=r"nowhere.toml cannot be read: No such file"):
+        load_profile(tmp_path / "nowhere.toml")
+
+
+def test_a_profile_goes_whole_through_a_record(tmp_path: Path) -> None:
+    found = load_profile(write(tmp_path, GOOD))
+    again = FaultProfile.model_validate(json.loads(json.dumps(found.model_dump())))
+    assert (again, again.hash) == (found, found.hash)
+    assert len({profile.hash for profile in (*PROFILES.values(), found)}) == 5
+
+
+def test_a_profile_with_chances_for_one_tool_only_has_faults() -> None:
+    found = FaultProfile(name="x", tools={"shell": {"slow": 0.5}})
+    assert (found.ever(), found.ever(Fault.SLOW), found.ever(Fault.STALE), NONE.ever(), MILD.ever()) == (True, True, False, False, True)
+
+
+def test_the_place_of_a_draw_is_the_tools_own() -> None:
+    found = FaultProfile(name="x", unavailable=0.5, tools={"shell": {"unavailable": 0.0, "slow": 0.5}})
+    assert (found.draw(0.4), found.draw(0.4, "shell"), found.draw(0.6, "shell")) == (Fault.UNAVAILABLE, Fault.SLOW, None)
+    assert HARSH.draw(0.0, "shell") is Fault.UNAVAILABLE

@@ -1,0 +1,118 @@
+"""A fault profile of one's own, from a TOML file.
+
+    extends = "realistic"       # one of the shipped profiles; without it, everything begins at none
+    slow = 0.05
+    max_total = 20
+
+    [tools.issue_refund]        # chances that differ for one tool
+    timeout_after = 0.2
+
+The name is the file's, unless it says another. What is wrong is told with line and field. The profile that comes out is whole: records
+carry all of it, so a replay needs no file.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from wardian.tools.errors import ToolMisdeclared
+from wardian.tools.faults.kinds import Fault
+from wardian.tools.faults.profile import PROFILES, FaultProfile
+
+SUFFIX = ".toml"
+_HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
+_KEY = re.compile(r"\s*((?:\"[^\"]*\"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:\"[^\"]*\"|'[^']*'|[\w-]+))*)\s*=")
+Key = tuple[str, ...]
+
+
+def load_profile(path: Path, tools: Iterable[str] | None = None) -> FaultProfile:
+    """Read a profile; `tools` are the names that it may speak of, `None` for any.
+
+    Raises:
+        ToolMisdeclared: it cannot be read or is none; every problem stands on a line of its own, with its place.
+    """
+    try:
+        text = path.read_text("utf-8")
+        found = tomllib.loads(text)
+    except OSError as error:
+        raise ToolMisdeclared(f"faults: {path} cannot be read: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ToolMisdeclared(f"faults: {path} is no TOML: {error}") from error
+    lines = _lines(text)
+    problems = _check_names(found, None if tools is None else tuple(tools))
+    if not problems:
+        try:
+            return FaultProfile.model_validate(_extended(found, path.stem))
+        except ValidationError as error:
+            problems = [_told(problem["loc"], problem) for problem in error.errors()]
+    raise ToolMisdeclared("\n".join(f"{path}{_place(lines, key)}: {'.'.join(key)}: {text}" for key, text in problems))
+
+
+def _check_names(found: dict[str, Any], tools: tuple[str, ...] | None) -> list[tuple[Key, str]]:
+    """Names that there are not, each with its place."""
+    problems: list[tuple[Key, str]] = []
+    base = found.get("extends", "none")
+    if base not in PROFILES:
+        problems.append((("extends",), f"there is no profile {base!r} to extend; there are {', '.join(PROFILES)}"))
+    own = found.get("tools", {})
+    for tool, rates in own.items() if isinstance(own, dict) else ():
+        if tools is not None and tool not in tools:
+            problems.append((("tools", tool), f"the world has no tool {tool!r}{_near(tool, tools)}; `wardian faults WORLD` lists them"))
+        if isinstance(rates, dict):
+            known = [fault.value for fault in Fault]
+            problems += [(("tools", tool, name), f"there is no such fault{_near(name, known)}") for name in rates if name not in known]
+    fields = (*FaultProfile.model_fields, "extends")
+    problems += [((name,), f"there is no such field{_near(name, fields)}") for name in found if name not in fields]
+    return problems
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _extended(found: dict[str, Any], name: str) -> dict[str, Any]:
+    """What the file says, over what it extends; of tools that both speak of, chance by chance."""
+    base = PROFILES[found.get("extends", "none")].model_dump()
+    own = {key: value for key, value in found.items() if key != "extends"}
+    if isinstance(own.get("tools"), dict):
+        own["tools"] = {**base["tools"], **own["tools"]}
+    return {**base, "name": name, **own}
+
+
+def _told(place: tuple[int | str, ...], problem: Any) -> tuple[Key, str]:
+    text: str = problem["msg"].removeprefix("Value error, ")
+    if place:
+        return tuple(map(str, place)), f"{text}, got {problem['input']!r}"
+    field, _, rest = text.partition(": ")  # a rule over several fields names the one to change
+    return tuple(field.split(".")), rest
+
+
+def _lines(text: str) -> dict[Key, int]:
+    """On which line each key and each table is named."""
+    found: dict[Key, int] = {}
+    table: Key = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.fullmatch(line):
+            table = _parts(header[1])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            found.setdefault((*table, *_parts(key[1])), number)
+    return found
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def _place(lines: dict[Key, int], key: Key) -> str:
+    """`:7` for the line of a key, or of the innermost table around it; nothing where neither is found."""
+    for end in range(len(key), 0, -1):
+        if key[:end] in lines:
+            return f":{lines[key[:end]]}"
+    return ""
