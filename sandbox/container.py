@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import time
 
 import anyio
 
@@ -13,6 +14,10 @@ from wardian.sandbox.frames import READY, Connection, ConnectionLost
 from wardian.sandbox.labels import labels_for
 from wardian.sandbox.options import cell_config
 
+PING_S = 10.0
+NOTED_TRIES, NOTED_S = 4, 0.15
+"""The engine hears of want of memory a moment after it happened."""
+
 
 class Container:
     """A started container. `connection` answers until `stop` or its death."""
@@ -22,14 +27,39 @@ class Container:
         self.container_id = container_id
         self.name = name
         self.connection = connection
+        self.since_s = time.time()
+        """When the running episode began, in seconds since the Unix epoch."""
 
     async def cause_of_death(self) -> DeathCause:
-        """Whose doing a death was that the supervisor could not explain: the policy's when memory ran out in the container, else ours."""
+        """Whose doing a death was that the supervisor could not explain: the policy's when memory ran out in the container, else ours.
+
+        By the engine's events since the episode began: they outlive the container, which is removed within a moment, and an earlier
+        episode's want of memory explains nothing.
+        """
+        for _ in range(NOTED_TRIES):
+            try:
+                if await self.engine.ran_out_of_memory(self.container_id, self.since_s):
+                    return DeathCause.POLICY
+            except EngineUnavailable:
+                break
+            await anyio.sleep(NOTED_S)
+        return DeathCause.INFRASTRUCTURE
+
+    def begin(self) -> None:
+        """An episode begins here."""
+        self.since_s = time.time()
+
+    async def busy_with_the_agent(self) -> bool:
+        """Whether the supervisor still answers while something that it was asked does not end: then the agent's load is why.
+
+        Nothing but the agent's processes uses the cell's processors and memory.
+        """
         try:
-            state = (await self.engine.inspect(self.container_id)).get("State", {})
-        except EngineUnavailable:
-            return DeathCause.INFRASTRUCTURE
-        return DeathCause.POLICY if state.get("OOMKilled") else DeathCause.INFRASTRUCTURE
+            with anyio.fail_after(PING_S):
+                await self.connection.request("ping")
+        except (TimeoutError, ConnectionLost):
+            return await self.cause_of_death() is DeathCause.POLICY
+        return True
 
     async def stop(self) -> None:
         """End it and wait until the engine has removed it. Idempotent; never raises for a container that is gone."""

@@ -66,6 +66,7 @@ class DockerCell(Cell):
 
     async def restore(self) -> ResetReceipt:
         container = await self._prepare()
+        container.begin()
         result = (await self._ask(container, "restore", self.spec.timeouts.restore_s)).result
         if "failed" in result:
             raise await self._death(container, f"no chamber could be made: {result['failed']}", result)
@@ -82,16 +83,19 @@ class DockerCell(Cell):
         return ResetReceipt(self.id, self.tier, self._epoch, found, result["ended_ms"], result["made_ms"], verified_ms)
 
     async def exec(self, command: Command) -> ExecResult:
-        request, blobs = self._encode(command)
+        try:
+            request, blobs = self._encode(command)
+        except UnicodeEncodeError as error:
+            return not_started(f"the script is not valid text: {error.reason}")
         if problem := self._refused(command, request, blobs):
-            return ExecResult(ExecOutcome.COULD_NOT_START, None, None, Captured(), Captured(), 0.0, detail=problem)
+            return not_started(problem)
         timeouts = self.spec.timeouts
         container = self._running()
         reply = await self._ask(container, "exec", command.timeout_s + timeouts.exec_grace_s + 6, blobs, **request)
         if "failed" in reply.result:
             raise await self._death(container, str(reply.result["failed"]), reply.result)
         if not reply.result["confirmed"]:
-            raise CellTimeout(self.id, "ending the processes of a command", 5.0)
+            raise CellDied(self.id, DeathCause.POLICY, "the processes of a command could not be ended within 5 s")
         return decode_result(reply)
 
     def _refused(self, command: Command, request: dict[str, Any], blobs: Sequence[bytes]) -> str:
@@ -136,8 +140,8 @@ class DockerCell(Cell):
         return request, blobs
 
     async def read_file(self, path: str, offset: int = 0, max_bytes: int = READ_BYTES) -> FileContent:
-        if offset < 0 or max_bytes < 0:
-            raise FileProblem(FileProblemKind.INVALID_PATH, path, "offset and max_bytes must not be negative")
+        if offset < 0 or max_bytes < 0 or offset + max_bytes >= 1 << 63:
+            raise FileProblem(FileProblemKind.INVALID_PATH, path, "offset and max_bytes must not be negative, nor beyond 63 bits")
         reply = await self._file("read", path, offset=offset, limit=max_bytes)
         return FileContent(reply.data, reply.result["size"], offset)
 
@@ -209,6 +213,10 @@ class DockerCell(Cell):
             with anyio.fail_after(deadline_s):
                 return await container.connection.request(operation, blobs, **fields)
         except TimeoutError:
+            if await container.busy_with_the_agent():
+                raise CellDied(
+                    self.id, DeathCause.POLICY, f"{operation} did not finish within {deadline_s:g} s: the agent's load"
+                ) from None
             raise CellTimeout(self.id, operation, deadline_s) from None
         except ConnectionLost as lost:
             raise await self._death(container, str(lost)) from None
@@ -252,6 +260,11 @@ class FreshCell(DockerCell):
 def make_cell(spec: CellSpec, engine: Engine, uid: int) -> DockerCell:
     """The cell class of the spec's tier."""
     return ChamberCell(spec, engine, uid) if spec.tier is Tier.CHAMBER else FreshCell(spec, engine, uid)
+
+
+def not_started(why: str) -> ExecResult:
+    """The result of a command of which nothing ran."""
+    return ExecResult(ExecOutcome.COULD_NOT_START, None, None, Captured(), Captured(), 0.0, detail=why)
 
 
 def decode_result(reply: Reply) -> ExecResult:

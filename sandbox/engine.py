@@ -9,8 +9,9 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -166,6 +167,22 @@ class Engine:
                 return {}
 
         return await self.run("inspect", call)
+
+    async def ran_out_of_memory(self, container_id: str, since_s: float) -> bool:
+        """Whether the engine has noted that memory ran out in a container since then, also in one that is gone; it keeps its last 256
+        events. `since_s` is in seconds since the Unix epoch.
+
+        Raises:
+            EngineUnavailable: the engine failed or did not answer.
+        """
+
+        def call(api: APIClient) -> bool:
+            # `until` makes the engine answer from its record and end the stream. It takes fractions, which the SDK's types leave out.
+            since, until = (cast("Any", f"{moment:.9f}") for moment in (since_s, time.time()))
+            noted = api.events(since=since, until=until, filters={"container": container_id, "event": "oom"}, decode=True)
+            return any(True for _ in noted)
+
+        return await self.run("events", call)
 
     async def kill(self, container_id: str) -> None:
         """End every process of a container. One that is gone or not running is fine.

@@ -28,6 +28,10 @@ class FileLayer:
         for path in self.entries:
             if not path.startswith("/") or "\0" in path or ".." in path.split("/") or path.endswith("/"):
                 raise ValueError(f"entries: {path!r} is not an absolute, normal file path")
+            try:
+                path.encode("utf-8", "surrogateescape")
+            except UnicodeEncodeError:
+                raise ValueError(f"entries: {path!r} holds a lone surrogate, which no file name can") from None
         body = b"".join(
             b"%s\0%o\0%s\n" % (path.encode("utf-8", "surrogateescape"), entry.mode, digest(entry.data).encode())
             for path, entry in sorted(self.entries.items())

@@ -8,6 +8,10 @@ from wardian.sandbox.cell import CellSpec, Tier
 
 HEADROOM_MIB = 64
 """For the supervisor and its children, above what the agent's processes and every tmpfs may hold."""
+SOCKETS_MIB = 32
+"""What may be queued in sockets."""
+INODE_BYTES = 1280
+"""What a file takes of the kernel's memory, beside its content."""
 SUPERVISOR_PROCESSES = 32
 CHAMBER_CAPABILITIES = ("SYS_ADMIN", "NET_ADMIN", "SYS_CHROOT")
 CAPABILITIES = ("SETUID", "SETGID", "SETPCAP", "KILL", "CHOWN", "FOWNER", "DAC_OVERRIDE")
@@ -49,6 +53,7 @@ def cell_config(
             "NanoCpus": round(limits.cpus * 1e9),
             "Ulimits": _ulimits(spec),
             "ShmSize": limits.shm_mib << 20,
+            **({} if chamber else {"Sysctls": _sysctls(spec)}),
             "Tmpfs": {"/cell": f"exec,mode=755,size={_layers_bytes(spec)}"} if chamber else _fresh_places(spec),
             "LogConfig": {"Type": "none", "Config": {}},
             "AutoRemove": True,
@@ -71,8 +76,28 @@ def _supervisor_settings(spec: CellSpec, uid: int, tier: Tier) -> str:
             "processes": limits.processes,
             "open_files": limits.open_files,
             "file_size_mib": limits.file_size_mib,
+            "inodes": _inodes(spec),
+            "sockets_mib": SOCKETS_MIB,
+            "sysctls": _sysctls(spec),
         }
     )
+
+
+def _inodes(spec: CellSpec) -> int:
+    """Files and directories that an episode may have; each takes more than a kilobyte of the kernel's memory, whatever is in it."""
+    return max(spec.limits.disk_mib, 32) * 512
+
+
+def _sysctls(spec: CellSpec) -> dict[str, str]:
+    """Bounds for the agent's IPC and network namespaces: System V objects outlive their processes, and sockets' queues are no process's."""
+    return {
+        "kernel.shmall": str((spec.limits.shm_mib << 20) // 4096),
+        "kernel.shmmni": "256",
+        "kernel.msgmni": "64",
+        "kernel.sem": "250 8000 32 64",
+        "net.ipv4.tcp_rmem": "4096 65536 131072",
+        "net.ipv4.tcp_wmem": "4096 65536 131072",
+    }
 
 
 def _layers_bytes(spec: CellSpec) -> int:
@@ -83,20 +108,21 @@ def _layers_bytes(spec: CellSpec) -> int:
 
 def _fresh_places(spec: CellSpec) -> dict[str, str]:
     """Where the agent of a `fresh` cell may write. The engine's writable layer has no limit of its own on most storage drivers."""
-    size = f"size={spec.limits.disk_mib}m,nr_inodes={max(spec.limits.disk_mib, 64) * 1024}"
-    return {spec.workdir: f"exec,mode=755,{size}", "/tmp": f"exec,mode=1777,{size}", "/var/tmp": f"exec,mode=1777,{size}"}
+    size = f"size={spec.limits.disk_mib}m,nr_inodes={_inodes(spec)}"
+    shm = f"mode=1777,size={spec.limits.shm_mib}m,nr_inodes=4096"
+    return {spec.workdir: f"exec,mode=755,{size}", "/tmp": f"exec,mode=1777,{size}", "/var/tmp": f"exec,mode=1777,{size}", "/dev/shm": shm}
 
 
 def _memory(spec: CellSpec, chamber: bool) -> dict[str, int]:
     limits = spec.limits
-    places = 1 if chamber else len(_fresh_places(spec))
-    tmpfs_mib = limits.shm_mib + 1 + limits.disk_mib * places  # 1: POSIX message queues
-    total = ((limits.memory_mib + tmpfs_mib + HEADROOM_MIB) << 20) + (_layers_bytes(spec) if chamber else 0)
+    places = 1 if chamber else len(_fresh_places(spec)) - 1  # /dev/shm has a size of its own
+    tmpfs_mib = limits.shm_mib * 2 + 1 + limits.disk_mib * places  # twice: System V segments; 1: POSIX message queues
+    total = ((limits.memory_mib + tmpfs_mib + HEADROOM_MIB + SOCKETS_MIB) << 20) + INODE_BYTES * _inodes(spec) * places
+    total += _layers_bytes(spec) if chamber else 0
     return {"Memory": total, "MemorySwap": total}
 
 
 def _ulimits(spec: CellSpec) -> list[dict[str, Any]]:
-    """Bounds for everything in the container, the supervisor too; it lowers them again for the agent."""
-    largest = max((len(entry.data) for layer in spec.layers for entry in layer.entries.values()), default=0)
-    values = {"nofile": max(spec.limits.open_files, 1024), "fsize": max(spec.limits.file_size_mib << 20, largest), "core": 0}
+    """Bounds for everything in the container, the supervisor too; it lowers them again for the agent, whose files get a largest size."""
+    values = {"nofile": max(spec.limits.open_files, 1024), "core": 0}
     return [{"Name": name, "Soft": value, "Hard": value} for name, value in values.items()]

@@ -85,15 +85,17 @@ DENIED = {
     "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171), "syslog": (103, 116),
     "vhangup": (153, 58), "sethostname": (170, 161), "setdomainname": (171, 162), "iopl": (172, None), "ioperm": (173, None),
     "modify_ldt": (154, None), "mknod": (133, None), "mknodat": (259, 33), "move_pages": (279, 239), "migrate_pages": (256, 238),
-    "lookup_dcookie": (212, 18), "uselib": (134, None), "personality": (135, 92),
+    "lookup_dcookie": (212, 18), "uselib": (134, None), "personality": (135, 92), "io_setup": (206, 0),
 }
 # fmt: on
 MKNOD = {"x86_64": ((133, 1), (259, 2)), "aarch64": ((33, 2),)}
 """Calls that make a node, with the index of their mode argument: fifos and sockets stay allowed."""
 CLONE3 = 435
 SOCKET = {"x86_64": 41, "aarch64": 198}
-SOCKET_FAMILIES = (1, 2, 10, 16)
-"""UNIX, IPv4, IPv6, netlink. Others (vsock, packet, ALG) reach past the network namespace or widen the kernel's surface."""
+SOCKET_FAMILIES = (1, 2, 10)
+"""UNIX, IPv4, IPv6. Others (vsock, packet, ALG) reach past the network namespace or widen the kernel's surface."""
+NETLINK = 16
+"""Allowed for routes alone, which programs ask about addresses: what is queued in others counts against no limit of the cell."""
 
 
 def check(result: int, what: object) -> int:
@@ -132,10 +134,11 @@ def seccomp_program() -> bytes:
     for number, argument in MKNOD[MACHINE]:
         code += [(jeq, 0, 8, number), (ld, 0, 0, 16 + 8 * argument), (0x54, 0, 0, 0o170000), (jeq, 4, 0, 0o10000), (jeq, 3, 0, 0o140000)]
         code += [(jeq, 2, 0, 0o100000), (jeq, 1, 0, 0), (ret, 0, 0, eperm), (ret, 0, 0, allow)]
-    code += [(jeq, 0, 3 + len(SOCKET_FAMILIES), SOCKET[MACHINE]), (ld, 0, 0, 16)]
+    families = len(SOCKET_FAMILIES)
+    code += [(jeq, 0, families + 6, SOCKET[MACHINE]), (ld, 0, 0, 16)]
     for index, family in enumerate(SOCKET_FAMILIES):
-        code.append((jeq, len(SOCKET_FAMILIES) - index, 0, family))
-    code += [(ret, 0, 0, eperm), (ret, 0, 0, allow)]
+        code.append((jeq, families - index + 3, 0, family))
+    code += [(jeq, 0, 2, NETLINK), (ld, 0, 0, 32), (jeq, 1, 0, 0), (ret, 0, 0, eperm), (ret, 0, 0, allow)]
     handled = {number for number, _ in MKNOD[MACHINE]}
     for numbers in DENIED.values():
         denied = numbers[column]
@@ -245,6 +248,10 @@ class Settings:
         self.processes: int = given["processes"]
         self.open_files: int = given["open_files"]
         self.file_size_mib: int = given["file_size_mib"]
+        self.inodes: int = given["inodes"]
+        self.sockets_mib: int = given["sockets_mib"]
+        self.sysctls: dict[str, str] = given["sysctls"]
+        """Bounds of the chamber's own IPC and network namespaces, by name below /proc/sys."""
         self.proc = -1
         """A writable /proc of the chamber, which only trusted processes hold: the agent's is read-only."""
         nothing = "0" * 16
@@ -431,18 +438,26 @@ def kill_everything_of(settings: Settings) -> None:
         os.waitpid(pid, 0)
 
 
+BOMB = 24
+"""Processes of one command, above which all of the agent's are ended at once, other commands' too."""
+
+
 def end_descendants(settings: Settings, deadline: float) -> bool:
     """End all that was born of this runner, confirmed by counting. False when the deadline passed first."""
     me, rounds = os.getpid(), 0
     while not reap_children():
         rounds += 1
-        if rounds > 30:
+        if rounds > 8:  # a bomb that is faster than reading /proc is
             kill_everything_of(settings)
-        for pid in descendants(me):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        else:
+            found = descendants(me)
+            if len(found) > BOMB:
+                kill_everything_of(settings)
+            for pid in found:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
         if reap_children():
             return True
         if time.monotonic() > deadline:
@@ -505,6 +520,7 @@ def start_command(settings: Settings, request: dict[str, Any], stdin: int, scrip
         os.dup2(pipes["out"], 1)
         os.dup2(pipes["err"], 2)
         close_all_but(kept)
+        os.setpriority(os.PRIO_PROCESS, 0, 19)  # whoever ends a bomb must get the processor before it
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
         step = "workdir"
@@ -697,14 +713,19 @@ def end_timed_out(settings: Settings, streams: list[Capture], grace_s: float) ->
     return end_descendants(settings, time.monotonic() + 5)
 
 
+DRAINED = 8
+"""Reads of one stream at a time, above what a pipe can hold: writers that never stop do not keep us."""
+
+
 def drain(streams: list[Capture]) -> None:
-    """Take what is still in the pipes, without waiting for writers."""
+    """Take what is still in the pipes, without waiting for writers, nor for their end."""
     for stream in streams:
         os.set_blocking(stream.descriptor, False)
-        before = -1
-        while stream.total != before:
+        for _ in range(DRAINED):
             before = stream.total
             stream.read()
+            if stream.total == before:
+                break
 
 
 # ------------------------------------------------------------------------------------------------------------- files
@@ -796,6 +817,10 @@ def write_whole(path: str, mode: int, source: int, start: int, size: int) -> Non
         os.close(descriptor)
 
 
+LISTED = 20_000
+"""Entries of a directory that one answer may hold."""
+
+
 def file_operation(request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], bytes]:
     """One operation, as the agent's user, inside the chamber."""
     operation, path = request["op"], request.get("path", "")
@@ -805,12 +830,15 @@ def file_operation(request: dict[str, Any], descriptors: list[int]) -> tuple[dic
         return describe(path, path), b""
     if operation == "list":
         names = sorted(os.listdir(path))
-        rows = []
+        if len(names) > LISTED:
+            raise OSError(errno.EFBIG, f"the directory has {len(names)} entries; at most {LISTED} can be listed")
+        rows, allowance = [], Allowance(0)
         for name in names:
             try:
-                rows.append(describe(os.path.join(path, name), name))
+                rows.append(row := describe(os.path.join(path, name), name))
             except FileNotFoundError:
                 continue
+            allowance.name(name + (row["target"] or ""))
         return {}, json.dumps(rows).encode()
     start = 0
     for path, mode, size in request["files"]:
@@ -832,8 +860,11 @@ def run_file_operation(
     except OSError as error:
         path = request.get("path", "")
         result, data = {"problem": file_kind(error, path), "path": path[:SAID], "message": (error.strerror or str(error))[:SAID]}, b""
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         result, data = {"problem": "invalid_path", "path": request.get("path", "")[:SAID], "message": str(error)[:SAID]}, b""
+    except (TooMuch, MemoryError, RecursionError) as error:
+        said = str(error) or "more than fits in the cell's memory"
+        result, data = {"problem": "too_large", "path": request.get("path", "")[:SAID], "message": said[:SAID]}, b""
     answer(channel, request_id, result, data)
 
 
@@ -849,8 +880,8 @@ class Allowance:
 
     DEPTH = 128
     """Directories within each other; each holds a descriptor and two stack frames while it is walked."""
-    NAMES_BYTES = 8 << 20
-    """All paths together."""
+    NAMES_BYTES = 4 << 20
+    """All paths and links' targets together."""
 
     def __init__(self, content_bytes: float) -> None:
         self.content, self.names = content_bytes, self.NAMES_BYTES
@@ -862,8 +893,8 @@ class Allowance:
             raise TooMuch("the files hold more than can be hashed after each call")
 
     def name(self, path: str) -> None:
-        """Count one entry."""
-        self.names -= len(path)
+        """Count one entry, or a link's target, as long as JSON writes it."""
+        self.names -= len(path) if path.isascii() and path.isprintable() else 12 * len(path)
         if self.names < 0:
             raise TooMuch("the paths of the changed files are too many or too long to list")
 
@@ -901,9 +932,17 @@ def shown(found: os.stat_result, directory: int, name: str, uid: int, allowance:
     owner = AGENT_UID_SHOWN if found.st_uid == uid else found.st_uid
     mode = stat.S_IMODE(found.st_mode)
     if form == stat.S_IFREG:
-        return ("file", mode, owner, found.st_size, content_digest(directory, name, allowance))
+        try:
+            content = content_digest(directory, name, allowance)
+        except OSError as error:
+            if error.errno in GONE:
+                raise
+            content = f"unreadable: {errno.errorcode.get(error.errno or 0, '?')}"  # such as under an agent's write lease
+        return ("file", mode, owner, found.st_size, content)
     if form == stat.S_IFLNK:
-        return ("link", 0o777, owner, 0, os.readlink(name, dir_fd=directory))
+        target = os.readlink(name, dir_fd=directory)
+        allowance.name(target)
+        return ("link", 0o777, owner, 0, target)
     if form == stat.S_IFDIR:
         return ("directory", mode, owner, 0, "")
     return ("other", mode, owner, 0, f"{form:o}")
@@ -1203,9 +1242,7 @@ class Init:
         """Make the chamber's root: one overlay over everything, fresh /proc and /dev, loopback; then shut the doors."""
         settings, box = self.settings, f"{CELL}/box"
         mount("none", "/", None, MS_REC | MS_PRIVATE)
-        mount(
-            "tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=700,nr_inodes={max(settings.disk_mib, 64) * 1024}"
-        )
+        mount("tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=700,nr_inodes={settings.inodes}")
         for name in ("upper", "work", "root"):
             os.mkdir(f"{box}/{name}", 0o755)
         root = f"{box}/root"
@@ -1219,15 +1256,26 @@ class Init:
         for path, source in self.masks:
             mount(source, f"{root}{path}", None, MS_BIND)
         mount(f"{CELL}/dev", f"{root}/dev", None, MS_BIND | MS_REC)
-        mount("shm", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.shm_mib}m,mode=1777")
+        mount("shm", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.shm_mib}m,mode=1777,nr_inodes=4096")
         mount("mqueue", f"{root}/dev/mqueue", "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        mount("devpts", f"{root}/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+        mount("devpts", f"{root}/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=64")
+        self.bound_kernel_objects()
         loopback_up()
         check(libc.sethostname(settings.hostname.encode(), len(settings.hostname)), "sethostname")
         os.chdir(root)
         mount(".", "/", None, MS_MOVE)  # the engine's seccomp profile blocks pivot_root
         os.chroot(".")
         os.chdir("/")
+
+    def bound_kernel_objects(self) -> None:
+        """Bound what outlives a command and what the cell's memory limit does not count. A kernel without one of them has none to bound."""
+        for name, value in self.settings.sysctls.items():
+            with contextlib.suppress(FileNotFoundError):
+                descriptor = os.open(f"sys/{name.replace('.', '/')}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self.settings.proc)
+                try:
+                    os.write(descriptor, value.encode())
+                finally:
+                    os.close(descriptor)
 
     def run(self) -> None:
         """Build, report, serve until killed."""
@@ -1247,6 +1295,7 @@ class Init:
             measure_inside(self.settings)  # brings the pages in that it needs; what counts is measured once the chamber is taken
         if receive(self.channel)[1] == 0:
             os._exit(0)
+        self.memory.begin()
         leaves = measure_inside(self.settings)
         if chamber:
             leaves["upper"] = ",".join(sorted(os.listdir(self.upper)))
@@ -1359,13 +1408,13 @@ class Init:
                     if worker == pid:
                         del self.runners[request_id]
                         if control is not None or status:
-                            self.lost(request_id)
+                            self.lost(request_id, control is None)
 
-    def lost(self, request_id: int) -> None:
-        """A trusted process was killed; only want of memory does that."""
+    def lost(self, request_id: int, worker: bool) -> None:
+        """A process of ours was killed. A file worker is one that has become the agent's user: the agent's processes can do it."""
         kill_everything_of(self.settings)
-        starved = bool(self.memory.kills())
-        cause = "out of memory" if starved else "unknown cause"
+        starved = bool(self.memory.kills()) or worker
+        cause = "out of memory, or by the agent" if starved else "unknown cause"
         answer(
             self.channel, request_id, {"failed": f"a process of the chamber was killed: {cause}", **({"cause": POLICY} if starved else {})}
         )
@@ -1395,6 +1444,8 @@ class Supervisor:
         self.epoch = 0
         self.inbox: dict[int, dict[int, int]] = {}
         """Bulk data on its way: request id to index to memory file."""
+        self.refused: dict[int, str] = {}
+        """Requests whose data could not be held, and why."""
         self.buffer = bytearray()
 
     def prepare(self) -> None:
@@ -1406,6 +1457,7 @@ class Supervisor:
                 os.mkdir(f"{CELL}/{name}", 0o755)
             self.masks = proc_masks()
             self.prepare_devices()
+            self.bound_sockets()
         else:
             self.close_other_places()
         self.add_layer("builtin", self.builtin_files())
@@ -1419,6 +1471,24 @@ class Supervisor:
             found = os.lstat(place)
             if found.st_dev == root:
                 os.chmod(place, stat.S_IMODE(found.st_mode) & ~0o002)
+
+    def bound_sockets(self) -> None:
+        """Bound what is queued in sockets, on cgroup v1: it counts against no other limit there, and engines no longer set this one.
+
+        The engine shows the container's own control group read-only; it is writable for this one number, and here alone.
+        """
+        place = "/sys/fs/cgroup/memory"
+        limit = f"{place}/memory.kmem.tcp.limit_in_bytes"
+        if not os.path.exists(limit):
+            return
+        flags = MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | MS_NOEXEC
+        mount("none", place, None, flags)
+        try:
+            descriptor = os.open(limit, os.O_WRONLY | os.O_CLOEXEC)
+            os.write(descriptor, str(self.settings.sockets_mib << 20).encode())
+            os.close(descriptor)
+        finally:
+            mount("none", place, None, flags | MS_RDONLY)
 
     def prepare_devices(self) -> None:
         """A small read-only /dev that each chamber binds whole: no mknod is allowed, so nodes come from the engine's."""
@@ -1441,13 +1511,12 @@ class Supervisor:
             ("/etc/passwd", 0o644, f"{users}agent:x:{uid}:{uid}:agent:{home}:/bin/bash\n".encode(), 0),
             ("/etc/group", 0o644, f"{groups}agent:x:{uid}:\n".encode(), 0),
         ]
-        if self.settings.tier == "chamber":
-            files += [
-                ("/etc/hosts", 0o644, f"127.0.0.1 localhost {host}\n::1 localhost\n".encode(), 0),
-                ("/etc/hostname", 0o644, f"{host}\n".encode(), 0),
-                ("/etc/resolv.conf", 0o644, b"", 0),
-            ]
-        return files
+        return [
+            *files,
+            ("/etc/hosts", 0o644, f"127.0.0.1 localhost {host}\n::1 localhost\n".encode(), 0),
+            ("/etc/hostname", 0o644, f"{host}\n".encode(), 0),
+            ("/etc/resolv.conf", 0o644, b"", 0),
+        ]
 
     def add_layer(self, key: str, files: list[tuple[str, int, bytes, int]]) -> None:
         """Lay a sealed set of files: as a lower directory for chambers, or straight into a fresh container's root."""
@@ -1657,6 +1726,7 @@ class Supervisor:
         leaves, dying = self.make_beside(self.begin_end())
         times.append(time.monotonic())
         self.finish_end(dying)
+        self.memory.begin()  # the old chamber's last kills are not the new one's
         times.append(time.monotonic())
         leaves.update(self.measure_outside())
         times.append(time.monotonic())
@@ -1800,17 +1870,28 @@ class Supervisor:
                 self.take_data(request_id, body)
             else:
                 files = self.inbox.pop(request_id, {})
-                self.handle(request_id, json.loads(body), [files[index] for index in sorted(files)])
+                descriptors = [files[index] for index in sorted(files)]
+                if request_id in self.refused:
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+                    self.finish(request_id, {"failed": self.refused.pop(request_id)})
+                else:
+                    self.handle(request_id, json.loads(body), descriptors)
         return True
 
     def take_data(self, request_id: int, body: bytes) -> None:
         """Append a piece of bulk data to its memory file; the first byte says to which of the request's."""
         files = self.inbox.setdefault(request_id, {})
-        if body[0] not in files:
-            files[body[0]] = os.memfd_create("wardian", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        rest = memoryview(body)[1:]
-        while rest:
-            rest = rest[os.write(files[body[0]], rest) :]
+        if request_id in self.refused:
+            return
+        try:
+            if body[0] not in files:
+                files[body[0]] = os.memfd_create("wardian", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            rest = memoryview(body)[1:]
+            while rest:
+                rest = rest[os.write(files[body[0]], rest) :]
+        except OSError as error:
+            self.refused[request_id] = f"the request's data cannot be held: {error.strerror}"
 
     def from_chamber(self) -> None:
         assert self.channel is not None

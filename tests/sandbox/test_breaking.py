@@ -1,12 +1,15 @@
 """What once broke a cell: paths led out of a chamber, cancels that ended nothing, deaths laid on the wrong episode."""
 
+import contextlib
+import time
+
 import anyio
 import anyio.lowlevel
 import pytest
 
-from wardian.sandbox.cell import CellSpec, Command, ExecOutcome, Tier
+from wardian.sandbox.cell import Cell, CellSpec, Command, ExecOutcome, Tier
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import CellDied, DeathCause, FileProblem
+from wardian.sandbox.errors import CellDied, DeathCause, FileProblem, FileProblemKind
 from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.sandbox.pool import CellPool
 
@@ -75,12 +78,15 @@ async def test_an_earlier_episodes_memory_does_not_explain_a_later_death(engine:
 
 
 NESTED = "import os\nfor _ in range(2000):\n    os.mkdir('d')\n    os.chdir('d')\n"
+LINKS = "import os\nos.symlink('x' * 4000, 'l')\nfor n in range(3000):\n    os.link('l', f'l{n}')\n"
 SPARSE = "for n in range(2000):\n    with open(f'f{n}', 'w') as out:\n        out.truncate(60 << 20)\n"
-NAMES = "import os\nos.chdir('/tmp')\nfor n in range(40_000):\n    open('x' * 240 + str(n), 'w').close()\n"
+NAMES = "import os\nos.chdir('/tmp')\nfor n in range(20_000):\n    open('x' * 240 + str(n), 'w').close()\n"
 
 
 @pytest.mark.parametrize("tier", list(Tier))
-@pytest.mark.parametrize("script", [NESTED, SPARSE, NAMES], ids=["2000 directories deep", "2000 sparse files", "10 MB of names"])
+@pytest.mark.parametrize(
+    "script", [NESTED, SPARSE, NAMES, LINKS], ids=["2000 directories deep", "2000 sparse files", "5 MB of names", "12 MB of links' targets"]
+)
 async def test_files_beyond_what_can_be_listed_are_the_policys_doing(script: str, tier: Tier, engine: Engine, image: str) -> None:
     async with CellPool(CellSpec(image, tier=tier), 1, engine=engine) as pool, pool.lease() as lease:
         made = await lease.cell.exec(Command(argv=("python3", "-c", script)))
@@ -126,3 +132,93 @@ async def test_a_node_without_a_type_is_a_regular_file(engine: Engine, image: st
     script = "import os\nos.mknod('plain', 0o600)\nassert os.path.isfile('plain')"
     async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
         assert (await lease.cell.exec(Command(argv=("python3", "-c", script)))).exit_code == 0
+
+
+async def test_a_directory_beyond_what_can_be_listed_is_refused_by_a_type(engine: Engine, image: str) -> None:
+    script = "import os\nos.mkdir('d')\nfor n in range(20_001):\n    os.link('given', f'd/{n}') if n else open('given', 'w').close()"
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        assert (await lease.cell.exec(Command(argv=("python3", "-c", script + "\nos.link('given', 'd/x')")))).exit_code == 0
+        with pytest.raises(FileProblem) as caught:
+            await lease.cell.list_dir("/workspace/d")
+        assert caught.value.kind is FileProblemKind.TOO_LARGE
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_an_offset_beyond_any_file_is_a_problem_of_the_agents(tier: Tier, engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image, tier=tier), 1, engine=engine) as pool, pool.lease() as lease:
+        for offset in (1 << 62, 1 << 63, 1 << 70):
+            with contextlib.suppress(FileProblem):
+                assert (await lease.cell.read_file("/etc/passwd", offset=offset)).data == b""
+        assert (await lease.cell.exec(Command(script="echo \ud800"))).outcome is ExecOutcome.COULD_NOT_START
+        assert (await lease.cell.exec(Command(argv=("wc", "-c"), stdin=b"x" * (70 << 20)))).stdout.text() == "73400320\n"
+
+
+SEGMENTS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(sum(libc.shmget(0, 1 << 20, 0o1666) >= 0 for _ in range(100)))
+"""
+QUEUES = """
+import socket
+server, held, queued = socket.create_server(("127.0.0.1", 0)), [], 0
+for _ in range(60):
+    held += (one := socket.create_connection(server.getsockname())), (other := server.accept()[0])
+    for end in (one, other):
+        end.setblocking(False)
+        try:
+            while True:
+                queued += end.send(b"x" * 65536)
+        except BlockingIOError:
+            pass
+print(queued >> 20)
+"""
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_what_outlives_a_command_is_bounded(tier: Tier, engine: Engine, image: str) -> None:
+    """System V segments belong to no process: what ends a command does not give their memory back."""
+    async with CellPool(CellSpec(image, tier=tier), 1, engine=engine) as pool, pool.lease() as lease:
+        result = await lease.cell.exec(Command(argv=("python3", "-c", SEGMENTS)))
+        assert int(result.stdout.text()) <= lease.cell.spec.limits.shm_mib
+
+
+async def test_what_is_queued_in_sockets_is_bounded(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        result = await lease.cell.exec(Command(argv=("python3", "-c", QUEUES)))
+        assert 0 < int(result.stdout.text()) <= 40, result.stderr.text()
+
+
+ATTACK = """
+import os
+while True:
+    for pid in range(2, 300):
+        try:
+            if pid != os.getpid():
+                os.kill(pid, 9)
+        except OSError:
+            pass
+"""
+
+
+async def write_until_it_dies(cell: Cell) -> None:
+    while True:
+        await cell.write_files(FileLayer({"/workspace/big": FileEntry(b"x" * (4 << 20))}))
+
+
+async def test_a_file_worker_that_the_agent_kills_is_the_policys_doing(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease, anyio.create_task_group() as group:
+        group.start_soon(lease.cell.exec, Command(argv=("python3", "-c", ATTACK), timeout_s=60))
+        with anyio.fail_after(50), pytest.raises(CellDied) as caught:
+            await write_until_it_dies(lease.cell)
+        group.cancel_scope.cancel()
+    assert caught.value.cause is DeathCause.POLICY
+
+
+async def test_the_engine_remembers_when_memory_ran_out(engine: Engine, image: str) -> None:
+    async with CellPool(CellSpec(image), 1, engine=engine) as pool, pool.lease() as lease:
+        began = time.time()
+        await lease.cell.exec(Command(argv=("python3", "-c", 'x = [bytearray(b"x") * (1 << 20) for _ in range(4096)]')))
+        with anyio.fail_after(10):
+            while not await engine.ran_out_of_memory(lease.cell.id, began):
+                await anyio.lowlevel.checkpoint()
+        assert not await engine.ran_out_of_memory(lease.cell.id, time.time())
