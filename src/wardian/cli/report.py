@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from wardian.rollouts.records import EpisodeEnd, Json
+from wardian.rollouts.twins import twin_line
 
 COUNTS = (
     ("masked_by_cause", "masked"),
@@ -90,6 +91,8 @@ def _lines(found: dict[str, Json]) -> list[str]:
     ]
     lines.append(f"tokens: {found['tokens']}, counted by {found['tokenizer']}{', which estimates' if found['tokens_estimated'] else ''}")
     lines += [f"{title}: {_counts(found[name])}" for name, title in COUNTS if found[name]]
+    if "twin" in found:
+        lines.append(twin_line(found["twin"]))
     if found["out"]:
         lines.append(f"written to {found['out']}; look with `wardian show {found['out']}`, check with `wardian replay {found['out']}`")
     return lines

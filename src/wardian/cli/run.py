@@ -4,7 +4,7 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -24,12 +24,13 @@ from wardian.rollouts.plan import Planned, new_run_id, plan
 from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import load_policies
 from wardian.rollouts.recording import Setting, versions_of
-from wardian.rollouts.records import SCHEMA_VERSION, Json, RunRecord
+from wardian.rollouts.records import SCHEMA_VERSION, EpisodeEnd, Json, RunRecord
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
 from wardian.rollouts.summary import summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
+from wardian.rollouts.twins import FOLDER, Twins, keep
 from wardian.sandbox.cell import Tier
-from wardian.tools.faults import FaultProfile
+from wardian.tools.faults import NONE, FaultProfile
 from wardian.tools.schemas import openai_schema
 
 SUMMARY = "summary.json"
@@ -50,6 +51,7 @@ def run(
         str, typer.Option(help="expert, idle, careless, vandal, openai or package.module:function; several, by commas, alternate.")
     ] = "expert",
     faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
+    twin: Annotated[bool, typer.Option("--twin", help="Play each episode again without faults, and compare.")] = False,
     malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
     tokenizer: Annotated[
         str, typer.Option(help="What counts tokens: estimate (a quarter of the bytes, no model's own count), or package.module:function.")
@@ -106,6 +108,8 @@ class Order:
     found: dict[str, Json] | None = None
     """The summary; `None` when the run was interrupted before it began."""
     pool: EpisodePool | None = None
+    twins: Twins | None = None
+    """Where each episode is to be played again without faults."""
     signal: int = 0
 
     @property
@@ -138,11 +142,41 @@ class Order:
             try:
                 if writer is not None:
                     writer.write(self._header(setting))
-                self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self.progress.add)
+                self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch)
                 await self._run(self.pool, ground, cells)
             finally:
                 if writer is not None:
                     writer.close()
+            if self.twins is not None and not self.pool.interrupted:
+                await self._play_twins(self.twins, ground, replace(setting, faults=NONE), cells)
+
+    def _watch(self, end: EpisodeEnd) -> None:
+        self.progress.add(end)
+        if self.twins is not None:
+            keep(self.twins.faulted, end)
+
+    async def _play_twins(self, twins: Twins, ground: Ground, setting: Setting, workers: int) -> None:
+        """Play the same episodes without faults, into a log of their own; adds the comparison to `found`."""
+        assert self.found is not None, "the episodes themselves are summed up before"
+        writer = TrajectoryWriter(self.out / FOLDER / FILE) if self.out else None
+        try:
+            if writer is not None:
+                writer.write(self._header(setting))
+            self.progress = EpisodeProgress(stderr(), len(self.episodes), shown=self.parameters["progress"], verb="playing twins")
+            self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch_twin)
+            with self.progress:
+                async with opened(planned.policy for planned in self.episodes):
+                    await self.pool.run(self.episodes, workers=workers)
+        finally:
+            if writer is not None:
+                writer.close()
+        self.found |= {"twin": twins.summary(), "interrupted": self.pool.interrupted}
+        self._keep()
+
+    def _watch_twin(self, end: EpisodeEnd) -> None:
+        self.progress.add(end)
+        if self.twins is not None:
+            keep(self.twins.free, end)
 
     async def _run(self, pool: EpisodePool, ground: Ground, workers: int) -> None:
         began = time.perf_counter()
@@ -161,6 +195,9 @@ class Order:
             "interrupted": pool.interrupted,
             "out": str(self.out) if self.out else None,
         }
+        self._keep()
+
+    def _keep(self) -> None:
         if self.out:
             (self.out / SUMMARY).write_text(json.dumps(self.found, indent=2) + "\n", "utf-8")
 
@@ -205,12 +242,18 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         _check_empty(out)
     if asked["image"] is not None and not world.needs_cell:
         raise UsageProblem(f"image: no agent of the world {name} gets a cell; leave the option out")
+    faults = profile(asked["faults"], world)
+    if asked["twin"] and not faults.ever():
+        raise UsageProblem(
+            f"twin: the profile {faults.name} has no faults, so each episode is its own twin; give --faults, or leave --twin out"
+        )
     return Order(
         name=name,
         world=world,
         episodes=episodes,
         run=run_id,
-        faults=profile(asked["faults"], world),
+        faults=faults,
+        twins=Twins() if asked["twin"] else None,
         malformed=_malformed(asked["malformed"]),
         tokenizer=load_tokenizer(asked["tokenizer"]),
         tier=tier_of(asked["tier"]),
