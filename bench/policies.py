@@ -16,7 +16,7 @@ from wardian.envs.task import Difficulty
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import plan
 from wardian.rollouts.policies.base import Policy
-from wardian.rollouts.policies.registry import NAMES, load_policies
+from wardian.rollouts.policies.registry import SCRIPTED, load_policies
 from wardian.rollouts.recording import Setting, versions_of
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.summary import Tally
@@ -72,7 +72,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--world", default="billing")
     parser.add_argument("--families", default="", help="by commas; default: all of the world's")
-    parser.add_argument("--policies", default=",".join(NAMES), help="by commas; default: all")
+    parser.add_argument("--policies", default=",".join(SCRIPTED), help="by commas; default: all")
     parser.add_argument("--episodes", type=int, default=60)
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)

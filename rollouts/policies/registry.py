@@ -1,8 +1,8 @@
 """Policies by name.
 
-`expert` plays the family's reference solution, `idle` ends at once, `careless` plays the mistakes that the world's author expects, and
-`vandal` dirties whatever it can reach; `openai` is a model behind an endpoint. One of your own is named `package.module:function`;
-the function gets the world and gives a `Policy` or a `BatchPolicy`.
+`expert` plays the family's reference solution, `idle` ends at once, `careless`, `greedy` and `best-guess` are functions of the world's
+module `policies`, `random` calls what the schemas allow, and `vandal` dirties whatever it can reach; `openai` is a model behind an
+endpoint. One of your own is named `package.module:function`; the function gets the world and gives a `Policy` or a `BatchPolicy`.
 """
 
 import importlib
@@ -20,10 +20,14 @@ from wardian.rollouts.inference.batching import Batched, BatchPolicy
 from wardian.rollouts.inference.options import EndpointOptions
 from wardian.rollouts.inference.policy import NAME as OPENAI
 from wardian.rollouts.inference.policy import EndpointPolicy
-from wardian.rollouts.policies.base import Policy, Scripted, TaskView
+from wardian.rollouts.policies.base import Policy, Script, Scripted, TaskView
+from wardian.rollouts.policies.chance import random_calls
 from wardian.rollouts.policies.vandal import Wreck, vandal
 
-NAMES = ("expert", "idle", "careless", "vandal", OPENAI)
+OF_THE_WORLD = {"careless": "careless", "greedy": "greedy", "best-guess": "best_guess"}
+"""Policies that a world may bring along, and the functions of its module `policies` that play them."""
+SCRIPTED = ("expert", "idle", "careless", "vandal", "random", "greedy", "best-guess")
+NAMES = (*SCRIPTED, OPENAI)
 
 
 def load_policies(names: str, world: WorldDefinition, asked_for: str, endpoint: EndpointOptions | None = None) -> tuple[Policy, ...]:
@@ -54,14 +58,20 @@ def _load(name: str, world: WorldDefinition, asked_for: str) -> Policy:
             return Scripted(name, checkpoint, lambda first, view: world.family(view.task_id.family).reference(first))
         case "idle":
             return Scripted(name, checkpoint, _idle)
-        case "careless":
-            careless = cast("Callable[[Observation], Solution] | None", getattr(own, "careless", None))
-            if careless is None:
-                raise UsageProblem(f"policy: the world {world.name} has no 'careless' (a function of its module policies)")
-            return Scripted(name, checkpoint, lambda first, view: careless(first))
+        case "random":
+            return Scripted(name, checkpoint, random_calls)
+        case "careless" | "greedy" | "best-guess":
+            return Scripted(name, checkpoint, _own_script(own, OF_THE_WORLD[name], world.name))
         case "vandal":
             return Scripted(name, checkpoint, vandal(cast("Wreck | None", getattr(own, "vandal_calls", None))))
     return _custom(name, world)
+
+
+def _own_script(own: ModuleType | None, function: str, world: str) -> Script:
+    script = cast("Callable[[Observation], Solution] | None", getattr(own, function, None))
+    if script is None:
+        raise UsageProblem(f"policy: the world {world} has no {function!r} (a function of its module policies)")
+    return lambda first, view: script(first)
 
 
 def _idle(first: Observation, view: TaskView) -> Solution:

@@ -1,4 +1,4 @@
-"""Scripted ways of handling a ticket badly; for baselines and for dirtying the world."""
+"""Scripted ways of handling a ticket less than well; for baselines and for dirtying the world."""
 
 import re
 from collections.abc import Iterator
@@ -7,8 +7,11 @@ from random import Random
 from wardian.envs.action import Action, Message, Observation, call
 from wardian.envs.family import Solution
 from wardian.envs.worlds.billing.families.acts import AUTHOR, Step
+from wardian.envs.worlds.billing.guessing import best_guess, greedy, reason_of
 from wardian.envs.worlds.billing.seed import CUSTOMERS, FIRST_TASK_ID
 from wardian.tools.contract import Json
+
+__all__ = ["best_guess", "careless", "greedy", "vandal_calls"]
 
 BLIND_TRIES = 3
 
@@ -30,12 +33,6 @@ def careless(first: Observation) -> Solution:
     yield from blindly("reply_to_ticket", ticket_id=ticket, body="We have refunded what you asked for.")
     yield from blindly("resolve_ticket", ticket_id=ticket, resolution="refunded")
     yield Message("Done.")
-
-
-def reason_of(claim: str) -> str:
-    """The reason code that a claim sounds like."""
-    sounds = {"twice": "double_charge", "order form": "wrong_plan", "cancelled": "after_cancellation"}
-    return next((code for words, code in sounds.items() if words in claim), "proration")
 
 
 def blindly(tool: str, **args: Json) -> Step:

@@ -22,7 +22,7 @@ from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import Planned, new_run_id, plan
 from wardian.rollouts.policies.lifetime import opened
-from wardian.rollouts.policies.registry import load_policies
+from wardian.rollouts.policies.registry import NAMES, load_policies
 from wardian.rollouts.recording import Setting, versions_of
 from wardian.rollouts.records import SCHEMA_VERSION, EpisodeEnd, Json, RunRecord
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
@@ -47,9 +47,7 @@ def run(
     difficulty: Annotated[str | None, typer.Option(help="easy, medium or hard. Default: all, balanced.")] = None,
     episodes: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many to play.")] = 10,
     cells: Annotated[int, typer.Option(min=1, max=256, help="How many to play at once.")] = 4,
-    policy: Annotated[
-        str, typer.Option(help="expert, idle, careless, vandal, openai or package.module:function; several, by commas, alternate.")
-    ] = "expert",
+    policy: Annotated[str, typer.Option(help=f"{', '.join(NAMES)} or package.module:function; several, by commas, alternate.")] = "expert",
     faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
     twin: Annotated[bool, typer.Option("--twin", help="Play each episode again without faults, and compare.")] = False,
     malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
