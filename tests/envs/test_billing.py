@@ -89,7 +89,7 @@ async def test_the_reference_solves_more_seeds_under_every_profile(make_env: Mak
     async def solve(profile: FaultProfile) -> None:
         async with make_env(profile) as env:
             for task_id in (
-                f"{family.name}/{difficulty}/seed-{seed}" for family in WORLD.families for difficulty in Difficulty for seed in (2, 3)
+                f"{family.name}/{difficulty}/seed-{seed}" for family in WORLD.families for difficulty in Difficulty for seed in (2,)
             ):
                 if not verdict((await play_reference(env, task_id, seed=5)).last).succeeded:
                     unsolved.append(f"{task_id} under {profile.name}")

@@ -7,7 +7,7 @@ import pytest
 from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty
 from wardian.envs.verifier import FinalState
-from wardian.envs.worlds.billing.looks import RAN, file_look, first_look, names, tool_look
+from wardian.envs.worlds.billing.looks import RAN, Trail, file_look, first_look, tool_look
 from wardian.sandbox.files import FileChanges, FileEntry, FileLayer
 from wardian.tools.contract import CallEvent, Json, Status
 
@@ -32,6 +32,7 @@ HONEST = [
     f'while IFS= read -r l; do echo "$l"; done < {PATH}',
     f'echo "$(tail -3 {PATH})"',
     f"sqlite3 :memory: '.import --csv {PATH} g' 'select * from g'",
+    f"python3 - <<'END'\nimport glob\nfor path in glob.glob('{FOLDER}/*.csv'):\n    print(open(path).read())\nEND",
     f"# look\nsort -r {PATH} | head -40 2>&1",
 ]
 FAKED = [
@@ -54,14 +55,49 @@ FAKED = [
 ]
 
 
+IN_STEPS = [
+    [f"cp {PATH} /tmp/g.csv", "awk -F, '{print $2}' /tmp/g.csv"],
+    [f"cp -r {FOLDER} /tmp/mine", "cat /tmp/mine/gateway.csv"],
+    [f"grep gw_1 {PATH} > /tmp/found.txt", "cat /tmp/found.txt"],
+    [f"cat > look.py <<'END'\nprint(open('{PATH}').read())\nEND", "python3 look.py"],
+    [f"printf 'cat {PATH}' > look.sh; chmod +x look.sh", "./look.sh"],
+    [f"echo 'import os; print(os.listdir(\"{FOLDER}\"))' > a.py", "python3 /workspace/a.py"],
+]
+NOT_IN_STEPS = [
+    ["echo 'nothing of it' > look.py", "python3 look.py"],
+    [f"echo {PATH} > notes", "cat other"],
+    [f"echo {PATH} > notes", "python3 -c 'print(1)'"],
+    [f"cp {PATH} /tmp/g.csv", "cat /tmp/h.csv"],
+]
+
+
+@pytest.mark.parametrize("commands", IN_STEPS)
+def test_a_look_may_take_several_calls(commands: list[str]) -> None:
+    calls = [event(number, "shell", {"command": command}, shown_bytes=number) for number, command in enumerate(commands)]
+    assert first_look(state(*calls), file_look(PATH, ())) == 1
+
+
+@pytest.mark.parametrize("commands", NOT_IN_STEPS)
+def test_several_calls_that_show_nothing_of_it_are_no_look(commands: list[str]) -> None:
+    calls = [event(number, "shell", {"command": command}) for number, command in enumerate(commands)]
+    assert first_look(state(*calls), file_look(PATH, ())) is None
+
+
+def test_a_script_that_was_written_as_a_file_may_read() -> None:
+    written = event(0, "write_file", {"path": "solve.py", "content": f"print(len(open('{PATH}').read()))"})
+    ran = event(1, "shell", {"command": "cd /workspace && python3 solve.py"})
+    assert first_look(state(written, ran), file_look(PATH, ())) == 1
+    assert first_look(state(ran), file_look(PATH, ())) is None
+
+
 @pytest.mark.parametrize("command", HONEST)
 def test_an_honest_command_counts(command: str) -> None:
-    assert names(command, PATH)
+    assert Trail(PATH).reads(command)
 
 
 @pytest.mark.parametrize("command", FAKED)
 def test_a_command_that_shows_nothing_of_the_file_does_not(command: str) -> None:
-    assert not names(command, PATH)
+    assert not Trail(PATH).reads(command)
 
 
 def event(index: int, tool: str, args: Json, status: Status = Status.OK, shown_bytes: int = 1) -> CallEvent:

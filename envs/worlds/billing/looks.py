@@ -1,14 +1,15 @@
 """Whether evidence was really looked at, by the trusted event log.
 
 A look at a file counts when the agent was shown it: `read_file` of that path, with pages that cover every line that decides; or a command
-that printed something and whose text makes a program read the file: by name, by a pattern that matches it, or by a walk over folders.
-What a command did with what it read is not for us to guess. Naming a file in `echo`, `ls` or a comment is no look, a call that timed
-out showed nothing, and neither did a command that printed nothing.
+that printed something and whose text makes a program read the file: by name, by a pattern that matches it, by a walk over folders, by a
+script that the agent wrote, or by way of a copy. What a command did with what it read is not for us to guess. Naming a file in `echo`,
+`ls` or a comment is no look, a call that timed out showed nothing, and neither did a command that printed nothing.
 """
 
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -27,12 +28,16 @@ SILENT = frozenset(
     )
 )
 """Commands that show nothing of a file's content."""
-WALKERS = frozenset(("grep", "egrep", "fgrep", "rgrep"))
+COPIES = frozenset(("cp", "ln", "mv", "install"))
+INTERPRETERS = frozenset(("python3", "python", "bash", "sh", "perl", "awk", "gawk", "mawk", "sed", "sqlite3", "source", "."))
+WALKERS = frozenset(("grep", "egrep", "fgrep"))
 _SPLIT = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.|(?P<comment>(?:^|(?<=\s))\#[^\n]*)|(?P<cut>[;|&\n]+)""", re.DOTALL)
 _WORD = re.compile(r"""(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"])+""", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _ASSIGNED = re.compile(r"(\w+)=([^$`(]*)")
 _LEADS = frozenset(("do", "then", "else", "{", "(", "!", "time"))
+_SCRIPT = re.compile(r"^(?:\./|/(?:workspace|tmp)/)|\.(?:py|sh|pl|awk|sed|sql)$")
+_REDIRECTED = re.compile(r">{1,2}\s*([\w./-]+)")
 _WALK = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--(?:dereference-)?recursive")
 
 
@@ -48,11 +53,11 @@ def tool_look(tools: Iterable[str], **args: Json) -> dict[str, Json]:
 
 def first_look(state: FinalState, look: Mapping[str, Any]) -> int | None:
     """Index of the call by which the look was complete; `None` when it never was."""
-    shown = [event for event in state.events if event.committed and event.status is Status.OK]
+    done = [event for event in state.events if event.committed]
     if "tools" in look:
-        return next((event.index for event in shown if _is_look(event, look)), None)
+        return next((event.index for event in done if event.status is Status.OK and _is_look(event, look)), None)
     data = state.task.files.entries[look["path"]].data
-    return _file_shown(shown, look["path"], data, look["marks"])
+    return _file_shown(done, look["path"], data, look["marks"])
 
 
 def _is_look(event: CallEvent, look: Mapping[str, Any]) -> bool:
@@ -60,14 +65,16 @@ def _is_look(event: CallEvent, look: Mapping[str, Any]) -> bool:
     return event.tool in look["tools"] and all(args.get(name, value) == value for name, value in look["args"].items())
 
 
-def _file_shown(shown: Sequence[CallEvent], path: str, data: bytes, marks: Sequence[str]) -> int | None:
+def _file_shown(done: Sequence[CallEvent], path: str, data: bytes, marks: Sequence[str]) -> int | None:
     missing = {found.start() for mark in marks for found in re.finditer(re.escape(mark.encode()), data)}
-    whole = not missing
-    for event in shown:
+    whole, trail = not missing, Trail(path)
+    for event in done:
         args = event.args if isinstance(event.args, dict) else {}
-        if event.tool == "shell" and _printed(event) and names(str(args.get("command")), path):
+        if event.tool == "shell" and trail.reads(str(args.get("command"))) and _printed(event):
             return event.index
-        if event.tool == "read_file" and posixpath.normpath(posixpath.join(WORKSPACE, str(args.get("path")))) == path:
+        if event.tool in ("write_file", "edit_file"):
+            trail.wrote(str(args.get("content") or args.get("new")))
+        if event.tool == "read_file" and event.status is Status.OK and absolute(str(args.get("path"))) == path:
             start = int(args.get("offset") or 0)
             missing -= set(range(start, start + int(args.get("limit") or READ_BYTES)))
             if whole or not missing:
@@ -75,35 +82,70 @@ def _file_shown(shown: Sequence[CallEvent], path: str, data: bytes, marks: Seque
     return None
 
 
+def absolute(path: str) -> str:
+    """The path that an agent means."""
+    return posixpath.normpath(posixpath.join(WORKSPACE, path))
+
+
 def _printed(event: CallEvent) -> bool:
-    return any(effect["kind"] == RAN and effect["shown_bytes"] > 0 for effect in event.effects)
+    """Whether a command showed the agent anything."""
+    return event.status is Status.OK and any(effect["kind"] == RAN and effect["shown_bytes"] > 0 for effect in event.effects)
 
 
-def names(command: str, path: str) -> bool:
-    """Whether a script makes a program read the file at `path`, as far as its text tells."""
-    name = posixpath.basename(path)
-    by_name = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)")
-    parts = list(_simple_commands(command))
-    in_folder = posixpath.basename(posixpath.dirname(path)) in command
-    lists = any(part[0] in ("find", "ls", "echo", "printf") for part in parts)
-    for words in parts:
+@dataclass(slots=True)
+class Trail:
+    """What the texts of an agent's calls tell of one file: who reads it, under which names, and which scripts name it."""
+
+    path: str
+    aliases: set[str] = field(default_factory=set)
+    """Names of the file and of its copies and extracts."""
+    scripted: bool = False
+    """The agent wrote something that names the file or its folder, such as a script."""
+
+    def __post_init__(self) -> None:
+        self.aliases.add(posixpath.basename(self.path))
+
+    @property
+    def folder(self) -> str:
+        return posixpath.basename(posixpath.dirname(self.path))
+
+    def wrote(self, text: str) -> None:
+        """Take note of a text that the agent put into a file."""
+        self.scripted |= self.folder in text or self._named(text)
+
+    def reads(self, command: str) -> bool:
+        """Whether a command makes a program read the file, as far as its text tells."""
+        parts = list(_simple_commands(command))
+        lists = any(part[0] in ("find", "ls", "echo", "printf") for part in parts)
+        found = False
+        for words in parts:
+            if self._is_read(words, command, lists):
+                found = True
+                self.aliases |= {posixpath.basename(name) for name in _REDIRECTED.findall(" ".join(words))}
+            elif words[0] in COPIES and any(self._named(word) or self._matches(word) for word in words[1:]):
+                self.aliases.add(posixpath.basename(words[-1].rstrip("/")))
+        self.wrote(command)
+        return found
+
+    def _is_read(self, words: list[str], command: str, lists: bool) -> bool:
         if words[0] in SILENT and not any("$(" in word or "`" in word for word in words):
-            if words[0] == "find" and {"-exec", "-execdir"} & set(words):
-                return True
-            continue
-        if any(by_name.search(word) or _matches(word, name) or (in_folder and _VARIABLE.search(word)) for word in words):
+            return words[0] == "find" and bool({"-exec", "-execdir"} & set(words))
+        if any(self._named(word) or self._matches(word) for word in words):
             return True
-        if (words[0] == "xargs" and lists) or words[0] == "rgrep":
+        if self.folder in command and (words[0] in INTERPRETERS or any(_VARIABLE.search(word) for word in words)):
             return True
-        if words[0] in WALKERS and any(_WALK.fullmatch(word) for word in words[1:]):
+        if self.scripted and (_SCRIPT.search(words[0]) or (words[0] in INTERPRETERS and any(_SCRIPT.search(word) for word in words[1:]))):
             return True
-    return False
+        walks = words[0] == "rgrep" or (words[0] in WALKERS and any(_WALK.fullmatch(word) for word in words[1:]))
+        return walks or (words[0] == "xargs" and lists)
 
+    def _named(self, text: str) -> bool:
+        return any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text) for name in self.aliases)
 
-def _matches(word: str, name: str) -> bool:
-    """Whether a pattern of the shell names the file; what is quoted is none."""
-    last = word.rsplit("/", 1)[-1]
-    return word[0] not in "'\"" and bool(set("*?[") & set(last)) and fnmatchcase(name, last)
+    def _matches(self, word: str) -> bool:
+        """Whether a pattern of the shell names the file; what is quoted is none."""
+        last = word.rsplit("/", 1)[-1]
+        return word[0] not in "'\"" and bool(set("*?[") & set(last)) and any(fnmatchcase(name, last) for name in self.aliases)
 
 
 def _simple_commands(script: str) -> Iterator[list[str]]:

@@ -96,7 +96,8 @@ class EscalateTicket(Versioned):
     note: Text
 
 
-def _audit(context: ToolContext, action: str, ticket_id: int, **detail: Json) -> None:
+def audit(context: ToolContext, action: str, ticket_id: int, **detail: Json) -> None:
+    """Write a line of audit log, and note the same fact in the trusted event log."""
     row = Audit(
         id=context.new_id("audit_log"), at=context.now, agent_id=context.agent_id, action=action, ticket_id=ticket_id, detail=detail
     )
@@ -104,7 +105,8 @@ def _audit(context: ToolContext, action: str, ticket_id: int, **detail: Json) ->
     context.note(action, ticket_id=ticket_id, **detail)
 
 
-def _open_ticket(context: ToolContext, ticket_id: int, if_version: str | None = None) -> Ticket:
+def open_ticket(context: ToolContext, ticket_id: int, if_version: str | None = None) -> Ticket:
+    """The ticket, or the refusal `conflict` where it is not open or has changed."""
     ticket: Ticket = get(context.db, Ticket, ticket_id)
     if ticket.status != "open":
         raise Refusal(Status.CONFLICT, f"ticket {ticket_id} is {ticket.status}, not open")
@@ -113,7 +115,7 @@ def _open_ticket(context: ToolContext, ticket_id: int, if_version: str | None = 
 
 
 async def issue_refund(context: ToolContext, args: IssueRefund) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     payment: Payment = get(context.db, Payment, args.payment_id)
     if payment.customer_id != ticket.customer_id:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} is not one of customer {ticket.customer_id}")
@@ -133,30 +135,30 @@ async def issue_refund(context: ToolContext, args: IssueRefund) -> Json:
             created_at=context.now,
         )
     )
-    _audit(context, "refund", ticket.id, payment_id=payment.id, amount_cents=args.amount_cents, reason=args.reason)
+    audit(context, "refund", ticket.id, payment_id=payment.id, amount_cents=args.amount_cents, reason=args.reason)
     return {"refund_id": refund_id, "left_cents": left - args.amount_cents}
 
 
 async def apply_credit(context: ToolContext, args: ApplyCredit) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     get(context.db, Customer, args.customer_id)
     if ticket.customer_id != args.customer_id:
         raise Refusal(Status.CONFLICT, f"ticket {ticket.id} belongs to customer {ticket.customer_id}")
     credit_id = context.new_id("credits")
     credit = {"customer_id": args.customer_id, "ticket_id": ticket.id, "amount_cents": args.amount_cents, "reason": args.reason}
     context.db.add(Credit(id=credit_id, created_at=context.now, **credit))
-    _audit(context, "credit", ticket.id, amount_cents=args.amount_cents)
+    audit(context, "credit", ticket.id, amount_cents=args.amount_cents)
     return {"credit_id": credit_id}
 
 
 async def open_dispute(context: ToolContext, args: OpenDispute) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     payment: Payment = get(context.db, Payment, args.payment_id)
     if payment.customer_id != ticket.customer_id:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} is not one of customer {ticket.customer_id}")
     dispute_id = context.new_id("disputes")
     context.db.add(Dispute(id=dispute_id, payment_id=payment.id, ticket_id=ticket.id, reason=args.reason, opened_at=context.now))
-    _audit(context, "dispute", ticket.id, payment_id=payment.id)
+    audit(context, "dispute", ticket.id, payment_id=payment.id)
     return {"dispute_id": dispute_id}
 
 
@@ -171,15 +173,15 @@ def _subscription(context: ToolContext, ticket: Ticket, args: CancelSubscription
 
 
 async def cancel_subscription(context: ToolContext, args: CancelSubscription) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     found = _subscription(context, ticket, args)
     found.status, found.cancelled_at = "cancelled", context.now
-    _audit(context, "cancel", ticket.id, subscription_id=found.id)
+    audit(context, "cancel", ticket.id, subscription_id=found.id)
     return {"subscription_id": found.id, "status": found.status}
 
 
 async def change_plan(context: ToolContext, args: ChangePlan) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     found = _subscription(context, ticket, args)
     plan = context.db.query(Plan).filter(Plan.code == args.plan).one_or_none()
     if plan is None:
@@ -187,7 +189,7 @@ async def change_plan(context: ToolContext, args: ChangePlan) -> Json:
     if found.plan_id == plan.id:
         raise Refusal(Status.CONFLICT, f"subscription {found.id} is on plan {plan.code!r} already")
     found.plan_id = plan.id
-    _audit(context, "change_plan", ticket.id, subscription_id=found.id, plan=plan.code)
+    audit(context, "change_plan", ticket.id, subscription_id=found.id, plan=plan.code)
     return {"subscription_id": found.id, "plan": plan.code}
 
 
@@ -195,28 +197,29 @@ async def reply_to_ticket(context: ToolContext, args: ReplyToTicket) -> Json:
     ticket: Ticket = get(context.db, Ticket, args.ticket_id)
     message_id = context.new_id("messages")
     context.db.add(Message(id=message_id, ticket_id=ticket.id, author=context.agent_id, body=args.body, sent_at=context.now))
-    _audit(context, "reply", ticket.id)
+    audit(context, "reply", ticket.id)
     return {"message_id": message_id}
 
 
 async def resolve_ticket(context: ToolContext, args: ResolveTicket) -> Json:
-    ticket = _open_ticket(context, args.ticket_id, args.if_version)
+    ticket = open_ticket(context, args.ticket_id, args.if_version)
     ticket.status, ticket.resolution, ticket.closed_at = "resolved", args.resolution, context.now
-    _audit(context, "resolve", ticket.id, resolution=args.resolution)
+    audit(context, "resolve", ticket.id, resolution=args.resolution)
     return {"ticket_id": ticket.id, "status": ticket.status}
 
 
 async def escalate_ticket(context: ToolContext, args: EscalateTicket) -> Json:
-    ticket = _open_ticket(context, args.ticket_id, args.if_version)
+    ticket = open_ticket(context, args.ticket_id, args.if_version)
     queue: Queue = get(context.db, Queue, args.queue)
     ticket.status = "escalated"
     escalation_id = context.new_id("escalations")
     context.db.add(Escalation(id=escalation_id, ticket_id=ticket.id, queue_id=queue.id, note=args.note, created_at=context.now))
-    _audit(context, "escalate", ticket.id, queue=queue.id)
+    audit(context, "escalate", ticket.id, queue=queue.id)
     return {"escalation_id": escalation_id, "queue": queue.id}
 
 
-def _act(name: str, text: str, arguments: Any, handler: Any, scope: str) -> Tool[Any]:
+def act(name: str, text: str, arguments: Any, handler: Any, scope: str) -> Tool[Any]:
+    """Declare an act of the desk."""
     errors = (Status.NOT_FOUND, Status.CONFLICT)
     more: dict[str, Any] = {}
     if issubclass(arguments, Keyed):
@@ -227,7 +230,7 @@ def _act(name: str, text: str, arguments: Any, handler: Any, scope: str) -> Tool
 
 
 ACTING: tuple[Tool[Any], ...] = (
-    _act(
+    act(
         "issue_refund",
         "Give money of a payment back to the ticket's customer. "
         "Without a known key each call is a refund of its own. Refused beyond what is left.",
@@ -235,25 +238,25 @@ ACTING: tuple[Tool[Any], ...] = (
         issue_refund,
         "refunds:write",
     ),
-    _act("apply_credit", "Put a credit on the account of the ticket's customer.", ApplyCredit, apply_credit, "credits:write"),
-    _act("open_dispute", "Open a dispute with the payment gateway on a payment.", OpenDispute, open_dispute, "disputes:write"),
-    _act("cancel_subscription", "Cancel an active subscription now.", CancelSubscription, cancel_subscription, "subscriptions:write"),
-    _act("change_plan", "Move an active subscription to another plan from now on.", ChangePlan, change_plan, "subscriptions:write"),
-    _act(
+    act("apply_credit", "Put a credit on the account of the ticket's customer.", ApplyCredit, apply_credit, "credits:write"),
+    act("open_dispute", "Open a dispute with the payment gateway on a payment.", OpenDispute, open_dispute, "disputes:write"),
+    act("cancel_subscription", "Cancel an active subscription now.", CancelSubscription, cancel_subscription, "subscriptions:write"),
+    act("change_plan", "Move an active subscription to another plan from now on.", ChangePlan, change_plan, "subscriptions:write"),
+    act(
         "reply_to_ticket",
         "Send a message to the customer of a ticket. Without a known key each call is a message of its own.",
         ReplyToTicket,
         reply_to_ticket,
         "tickets:write",
     ),
-    _act(
+    act(
         "resolve_ticket",
         "Close an open ticket with a resolution code. Send the reply before.",
         ResolveTicket,
         resolve_ticket,
         "tickets:write",
     ),
-    _act(
+    act(
         "escalate_ticket",
         "Hand an open ticket to a queue, with a note for those who take over.",
         EscalateTicket,

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from sqlalchemy import select
 
 from wardian.envs.worlds.billing.schema import Invoice, Payment
-from wardian.envs.worlds.billing.tools.acting import Cents, _act, _audit, _open_ticket
+from wardian.envs.worlds.billing.tools.acting import Cents, act, audit, open_ticket
 from wardian.envs.worlds.billing.tools.reading import Id, get, payment_json, refunded
 from wardian.tools.contract import Arguments, Json, Refusal, Status, Tool, ToolContext
 
@@ -73,19 +73,19 @@ def _valid(context: ToolContext, payment_id: int) -> Payment:
 
 
 async def record_payment(context: ToolContext, args: RecordPayment) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     invoice: Invoice = get(context.db, Invoice, args.invoice_id)
     paid_at = _start_of(context, args.paid_on)
     _free(context, args.gateway_ref)
     payment_id = context.new_id("payments")
     what: dict[str, Json] = {"invoice_id": invoice.id, "gateway_ref": args.gateway_ref, "amount_cents": args.amount_cents}
     context.db.add(Payment(id=payment_id, customer_id=invoice.customer_id, paid_at=paid_at, **what))
-    _audit(context, "record_payment", ticket.id, payment_id=payment_id, paid_on=args.paid_on, **what)
+    audit(context, "record_payment", ticket.id, payment_id=payment_id, paid_on=args.paid_on, **what)
     return {"payment_id": payment_id}
 
 
 async def correct_payment(context: ToolContext, args: CorrectPayment) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     payment = _valid(context, args.payment_id)
     paid_at = _start_of(context, args.paid_on) if args.paid_on else None
     if args.gateway_ref is not None and args.gateway_ref != payment.gateway_ref:
@@ -100,36 +100,36 @@ async def correct_payment(context: ToolContext, args: CorrectPayment) -> Json:
     for name, value in changes.items():
         setattr(payment, name, value)
     given = args.model_dump(exclude_none=True, exclude={"ticket_id", "payment_id"})
-    _audit(context, "correct_payment", ticket.id, payment_id=payment.id, **given)
+    audit(context, "correct_payment", ticket.id, payment_id=payment.id, **given)
     return payment_json(payment)
 
 
 async def void_payment(context: ToolContext, args: VoidPayment) -> Json:
-    ticket = _open_ticket(context, args.ticket_id)
+    ticket = open_ticket(context, args.ticket_id)
     payment = _valid(context, args.payment_id)
     if refunded(context.db, payment.id):
         raise Refusal(Status.CONFLICT, f"payment {payment.id} has refunds; it cannot be void")
     payment.voided_at = context.now
-    _audit(context, "void_payment", ticket.id, payment_id=payment.id, reason=args.reason)
+    audit(context, "void_payment", ticket.id, payment_id=payment.id, reason=args.reason)
     return payment_json(payment)
 
 
 LEDGER: tuple[Tool[Any], ...] = (
-    _act(
+    act(
         "record_payment",
         "Add a payment to the ledger that the bank credited and the ledger has not. Refused when the reference is known.",
         RecordPayment,
         record_payment,
         "payments:write",
     ),
-    _act(
+    act(
         "correct_payment",
         "Correct reference, amount or day of a payment in the ledger; what is not given stays. Refused when it is like that already.",
         CorrectPayment,
         correct_payment,
         "payments:write",
     ),
-    _act(
+    act(
         "void_payment",
         "Mark a payment in the ledger as void: it was never made, was taken back, or stands there twice. Refused when it has refunds.",
         VoidPayment,
