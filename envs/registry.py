@@ -37,7 +37,7 @@ def load_world(name: str) -> WorldDefinition:
         TaskError: there is no such world, or the function gives no `WorldDefinition`; says which are known.
     """
     module, _, function = name.partition(":")
-    if not function:
+    if not function or not module or module.startswith("."):
         if name not in known_worlds():
             known = ", ".join(known_worlds())
             raise TaskError(f"world: no {name!r}; built in are {known}; one of your own is named package.module:function")

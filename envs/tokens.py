@@ -61,7 +61,7 @@ def load_tokenizer(name: str) -> Tokenizer:
     if name == DEFAULT:
         return ESTIMATE
     module, _, function = name.partition(":")
-    if not function:
+    if not function or not module or module.startswith("."):
         raise TaskError(f"tokenizer: no {name!r}; there is {DEFAULT}; one of your own is named package.module:function")
     try:
         make = getattr(importlib.import_module(module), function)

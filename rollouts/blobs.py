@@ -15,6 +15,8 @@ from typing import Annotated, Any, TypeAlias
 from blake3 import blake3
 from pydantic import WithJsonSchema
 
+from wardian.rollouts.lines import well_formed
+
 FOLDER = "blobs"
 LARGE_BYTES = 16 * 1024
 """A text whose UTF-8 is longer than this becomes a blob."""
@@ -79,7 +81,7 @@ class Blobs:
     def _put(self, text: str) -> str | dict[str, Any]:
         if len(text) * 4 <= LARGE_BYTES:
             return text
-        data = text.encode("utf-8", "surrogatepass")
+        data = well_formed(text).encode()
         if len(data) <= LARGE_BYTES:
             return text
         name = blake3(data).hexdigest()
@@ -113,7 +115,10 @@ class Blobs:
             raise BlobBroken(path, f"blob {name} cannot be read: {error.strerror}") from error
         if len(data) != size_bytes or blake3(data).hexdigest() != name:
             raise BlobBroken(path, f"blob {name} was altered: its bytes are not those that it is named by")
-        return data.decode("utf-8", "surrogatepass")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise BlobBroken(path, f"blob {name} is no text: byte {error.start} is not UTF-8") from error
 
 
 def _sync(path: Path) -> None:

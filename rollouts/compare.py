@@ -6,9 +6,11 @@ from typing import TypeAlias
 
 from pydantic import BaseModel
 
-from wardian.rollouts.records import EpisodeStart, Json, StepRecord
+from wardian.rollouts.lines import well_formed
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, StepRecord
 
-SHOWN_CHARS = 160
+SHOWN_CHARS = 60
+"""Of each of two values that differ."""
 Part: TypeAlias = tuple[str, Json, Json]
 """Name, as recorded, as found."""
 
@@ -35,8 +37,12 @@ _ABSENT = _Absent()
 
 def start_difference(recorded: EpisodeStart, found: EpisodeStart) -> Difference | None:
     """The first difference between two starts. Receipts and real times are the machine's and not compared."""
-    names = ("task_hash", "observation", "schema_tokens", "tools", "clock_ms")
-    return _first([*((name, getattr(recorded, name), getattr(found, name)) for name in names), *_leaves(recorded, found)])
+    names = ("task_hash", "split", "observation", "schema_tokens", "tools", "clock_ms")
+    parts: list[Part] = [(name, getattr(recorded, name), getattr(found, name)) for name in names]
+    counted, counts = recorded.tokenizer, found.tokenizer
+    if (counted.name, counted.version) == (counts.name, counts.version):  # another one is a matter of versions
+        parts.append(("tokenizer", counted, counts))
+    return _first([*parts, *_leaves(recorded, found)])
 
 
 def step_difference(recorded: StepRecord, found: StepRecord, *, files_inexact: bool) -> Difference | None:
@@ -50,9 +56,33 @@ def step_difference(recorded: StepRecord, found: StepRecord, *, files_inexact: b
     if not files_inexact:
         parts.append(("files", recorded.files, found.files))
     parts += [("clock_ms", recorded.clock_ms, found.clock_ms), *_leaves(recorded, found, skip="files" if files_inexact else "")]
-    parts.append(("verdict", recorded.verdict, found.verdict))
+    parts += [(name, getattr(recorded, name), getattr(found, name)) for name in ("verdict", "recomputed")]
     return _first(parts)
 
+
+def end_difference(recorded: EpisodeEnd, found: EpisodeEnd | None) -> Difference | None:
+    """The first difference between two ends; `None` in place of the second: the episode has not ended by its last step."""
+    if found is None:
+        return Difference("outcome", repr(recorded.outcome), "an episode that goes on")
+    return _first([(name, getattr(recorded, name), getattr(found, name)) for name in _OF_END])
+
+
+_OF_END = (
+    *(
+        "outcome",
+        "end_cause",
+        "steps",
+        "verdict",
+        "succeeded",
+        "reward_components",
+        "reward",
+        "mask",
+        "tool_outcomes",
+        "faults",
+        "problems",
+    ),
+    *("inexact", "tokens", "prompt_tokens", "completion_tokens"),
+)
 
 _BEFORE_STATE = (
     "tool_result",
@@ -92,11 +122,14 @@ def differences(path: str, expected: Json, found: Json) -> Iterator[Difference]:
     """All differences between two values of JSON or records, depth first."""
     expected, found = (one.model_dump() if isinstance(one, BaseModel) else one for one in (expected, found))
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        found = {well_formed(key): value for key, value in found.items()}
         for key in [*expected, *(key for key in found if key not in expected)]:
             yield from differences(f"{path}.{key}", expected.get(key, _ABSENT), found.get(key, _ABSENT))
     elif isinstance(expected, list) and isinstance(found, list):
         for index in range(max(len(expected), len(found))):
             yield from differences(f"{path}[{index}]", _at(expected, index), _at(found, index))
+    elif isinstance(expected, str) and isinstance(found, str) and expected == well_formed(found):
+        return  # as a log holds it
     elif expected != found or isinstance(expected, bool) != isinstance(found, bool):
         yield Difference(path, *_shown(expected, found))
 
@@ -106,7 +139,7 @@ def _at(values: list[Json], index: int) -> Json:
 
 
 def _shown(expected: Json, found: Json) -> tuple[str, str]:
-    """Both as text, with what they begin with in common left out where they are long."""
+    """Both as text, cut to the place where they differ."""
     one, other = repr(expected), repr(found)
     if max(len(one), len(other)) <= SHOWN_CHARS:
         return one, other

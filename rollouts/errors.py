@@ -5,7 +5,8 @@ RolloutError
 ├── PolicyUnavailable   the model of a policy cannot be asked; that episode fails
 │   ├── PolicyRefused   its server refuses what it is asked
 │   └── PolicyHopeless  it cannot be asked in any episode; the run ends. A UsageProblem too
-├── LogBroken      a trajectory is not there or not readable; names file, line and field
+├── LogBroken      a trajectory is not readable; names file, line and field
+│   └── LogMissing  it is not there. A UsageProblem too
 ├── LogInUse       another run writes to this file
 └── LogForeign     a log was made by other versions than those here; names them
 """
@@ -41,6 +42,10 @@ class PolicyHopeless(PolicyUnavailable, UsageProblem):
 
 class LogBroken(RolloutError):
     """A trajectory cannot be read."""
+
+
+class LogMissing(LogBroken, UsageProblem):
+    """There is no trajectory where one was said to be."""
 
 
 class LogInUse(RolloutError):

@@ -5,8 +5,9 @@ The lines are made here and written elsewhere, so that a trainer that steps an e
 
 import platform
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from wardian import __version__
@@ -34,6 +35,7 @@ from wardian.rollouts.records import (
     ReceiptPart,
     ResultPart,
     RowPart,
+    RunRecord,
     SamplePart,
     StepRecord,
     TokenizerPart,
@@ -50,6 +52,26 @@ from wardian.tools.faults import FaultProfile
 from wardian.tools.schemas import openai_schema
 
 PYTHON = platform.python_version()
+
+
+def run_record(setting: "Setting", run: str, parameters: Mapping[str, Json]) -> RunRecord:
+    """The line that stands before all that one writer appends."""
+    return RunRecord(
+        record="run",
+        schema_version=SCHEMA_VERSION,
+        run=run,
+        world=setting.asked_for,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        python=PYTHON,
+        parameters=dict(parameters),
+        tool_schemas=tool_schemas(setting.world),
+        versions=setting.versions,
+    )
+
+
+def tool_schemas(world: WorldDefinition) -> list[dict[str, Json]]:
+    """Of all tools of a world, in the OpenAI function format."""
+    return [openai_schema(tool) for tool in world.tools]
 
 
 def versions_of(world: WorldDefinition, template_key: str, image: str | None) -> Versions:
@@ -153,12 +175,12 @@ class AttemptRecorder:
             observation=ObservationPart(rendered=step.observation.rendered, tokens=step.observation.tokens),
             action=to_part(action),
             tool_result=results[0] if results else ResultPart(status=None, latency_ms=0),
-            reward_components=dict(step.reward_components),
+            reward_components={name: value + 0.0 for name, value in step.reward_components.items()},  # never -0.0
             terminated=step.terminated,
             truncated=step.truncated,
             record=record,
             **shared,
-            reward=step.reward,
+            reward=None if step.reward is None else step.reward + 0.0,
             tool_results=results,
             receipt=self.cell,
             failed=step.failed,
@@ -212,9 +234,7 @@ class AttemptRecorder:
         self.inexact += bool(step.info.inexact)
         for name, value in step.reward_components.items():
             self.rewards[name] = self.rewards.get(name, 0.0) + value
-        self.outcomes.update(event.status.value for event in step.info.events if not event.landed)
-        self.faults.update(event.fault for event in step.info.events if event.fault)
-        self.problems.update(_class_of(event) for event in step.info.events if event.problem)
+        count_calls(step.info.events, self.outcomes, self.faults, self.problems)
 
     def _named(self, record: str, mask: int) -> dict[str, Any]:
         return {
@@ -238,7 +258,18 @@ class AttemptRecorder:
 _SHARED = ("schema_version", "policy", "attempt", "task_hash", "seed", "split", "versions", "tier", "mask")
 
 
-def _class_of(event: CallEvent) -> str:
+def count_calls(events: Iterable[CallEvent | EventPart], outcomes: Counter[str], faults: Counter[str], problems: Counter[str]) -> None:
+    """Add calls by status, injected faults by name, and calls that did not reach their tool by class of error."""
+    for event in events:
+        if not event.landed:
+            outcomes[str(event.status)] += 1
+        if event.fault:
+            faults[event.fault] += 1
+        if event.problem:
+            problems[_class_of(event)] += 1
+
+
+def _class_of(event: CallEvent | EventPart) -> str:
     """The class of a problem, without the argument it was found in; output that was no call at all is one class."""
     return event.problem.split("(")[0] if event.tool else "no_call"
 

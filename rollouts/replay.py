@@ -4,29 +4,33 @@
 is named. Only final attempts are run; masked and unfinished ones are left out and counted.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
 
-from wardian.envs.action import Step
+from wardian.envs.action import Action, Step
 from wardian.envs.ending import EndCause, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.tokens import DEFAULT, ESTIMATE, Tokenizer, load_tokenizer
 from wardian.rollouts.actions import action_text, from_part
-from wardian.rollouts.compare import Difference, start_difference, step_difference
+from wardian.rollouts.compare import Difference, differences, end_difference, start_difference, step_difference
 from wardian.rollouts.errors import LogBroken, LogForeign
 from wardian.rollouts.ground import Ground
+from wardian.rollouts.policies.sampled import Sampled
 from wardian.rollouts.recorded import Outcomes
-from wardian.rollouts.recording import AttemptRecorder, Setting, versions_of
-from wardian.rollouts.records import EpisodeStart, StepRecord, TokenizerPart
+from wardian.rollouts.recording import AttemptRecorder, Setting, tool_schemas, versions_of
+from wardian.rollouts.records import EpisodeStart, Json, Outcome, RunRecord, SamplePart, StepRecord, TokenizerPart
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
-from wardian.tools.faults import FaultProfile
+from wardian.tools.faults import PROFILES, FaultProfile
 
 ATTEMPTS = 3
+NOTE_CHARS = 60
+"""Of the action that a difference is in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,8 @@ class Replayed:
     episode_id: str
     steps: int = 0
     """That were run again and compared."""
-    step: int = 0
-    """Where the difference is; 0 is the start."""
+    step: int | None = 0
+    """Where the difference is; 0 is the start, `None` the end."""
     difference: Difference | None = None
     problem: str = ""
     """Why it could not be run again; empty when it was."""
@@ -53,7 +57,8 @@ class Replayed:
     def __str__(self) -> str:
         if self.problem:
             return f"episode {self.episode_id}: {self.problem}"
-        return f"episode {self.episode_id} step {self.step}: {self.difference}{f' [{self.note}]' if self.note else ''}"
+        where = "end" if self.step is None else f"step {self.step}"
+        return f"episode {self.episode_id} {where}: {self.difference}{f' [{self.note}]' if self.note else ''}"
 
 
 @dataclass(slots=True)
@@ -189,7 +194,11 @@ class Replay:
         async with self.ground.environment(
             setting.faults, MalformedPolicy(start.malformed), settings, outcomes.world(self.ground.world), setting.tokenizer
         ) as env:
-            return await _Comparison(env, attempt, start, setting).run(self.to_step)
+            return await _Comparison(env, attempt, start, setting, self._head_of(attempt)).run(self.to_step)
+
+    def _head_of(self, attempt: AttemptLog) -> RunRecord | None:
+        name = attempt.episode_id.rpartition("-")[0]
+        return next((run for _, run in self.log.runs if run.run == name), None)
 
 
 def _queues(episodes: Sequence[AttemptLog], workers: int) -> Iterator[list[AttemptLog]]:
@@ -216,6 +225,7 @@ class _Comparison:
     attempt: AttemptLog
     start: EpisodeStart
     setting: Setting
+    head: RunRecord | None
 
     async def run(self, to_step: int | None) -> Replayed:
         name, start = self.attempt.episode_id, self.start
@@ -226,7 +236,7 @@ class _Comparison:
             seed=start.seed,
             policy=start.policy,
             checkpoint=start.policy_checkpoint,
-            attempt=1,
+            attempt=start.attempt,
         )
         try:
             first = await self.env.reset(start.task_id, start.seed, uid=start.receipt.agent_uid if start.receipt else None)
@@ -234,27 +244,46 @@ class _Comparison:
             return Replayed(name, problem=f"cannot begin: {boundary(error).detail}")
         info = self.env.reset_info
         found = recorder.start(first, info, round(info.task.start.timestamp() * 1000))
-        difference = start_difference(start, found)
+        difference = self._declared() or start_difference(start, found)
         if difference is not None:
             return Replayed(name, difference=difference)
         replayed = await self._steps(recorder, to_step)
-        return replace(replayed, note="; ".join(filter(None, (replayed.note, self._other_uid(found)))))
+        return replace(replayed, note="; ".join(filter(None, (replayed.note, self._other_uid(found, replayed.difference)))))
+
+    def _declared(self) -> Difference | None:
+        """What the log says of tools and faults and no step may show."""
+        recorded = [("faults", self.start.faults, profile) for name, profile in PROFILES.items() if name == self.start.faults.get("name")]
+        parts: list[tuple[str, Json, Json]] = [(name, said, json.loads(profile.model_dump_json())) for name, said, profile in recorded]
+        if self.head is not None:
+            parts.append(("run.tool_schemas", self.head.tool_schemas, json.loads(json.dumps(tool_schemas(self.setting.world)))))
+        return next((one for name, said, here in parts for one in differences(name, said, here)), None)
 
     async def _steps(self, recorder: AttemptRecorder, to_step: int | None) -> Replayed:
-        name, inexact = self.attempt.episode_id, 0
+        name, inexact, last = self.attempt.episode_id, 0, None
         for done, recorded in enumerate(self.attempt.steps[:to_step]):
-            step = await self._step(recorded)
-            if step.info.end_cause == EndCause.INFRASTRUCTURE:
-                return Replayed(name, steps=done, step=recorded.step, problem=f"step {recorded.step} failed: {step.failed}")
+            last = await self._step(recorded)
+            if last.info.end_cause == EndCause.INFRASTRUCTURE:
+                return Replayed(name, steps=done, step=recorded.step, problem=f"step {recorded.step} failed: {last.failed}")
             inexact += bool(recorded.inexact)
-            found = recorder.step(from_part(recorded.action), step, 0.0)
+            action = from_part(recorded.action)
+            found = recorder.step(action, last, 0.0, _sampled(action, recorded.policy_checkpoint, recorded.sample))
             difference = step_difference(recorded, found, files_inexact=inexact > 0)
             if difference is not None:
-                note = f"in {action_text(recorded.action)}{', after an inexact step' if inexact else ''}"
+                note = f"in {action_text(recorded.action, NOTE_CHARS)}{', after an inexact step' if inexact else ''}"
                 return Replayed(name, steps=done, step=recorded.step, difference=difference, note=note, inexact=inexact)
-            if step.done and recorded is not self.attempt.steps[-1]:
+            if last.done and recorded is not self.attempt.steps[-1]:
                 break
-        return Replayed(name, steps=len(self.attempt.steps[:to_step]), inexact=inexact)
+        steps = len(self.attempt.steps[:to_step])
+        whole = last is not None and steps == len(self.attempt.steps)
+        difference = self._end_difference(recorder, last) if whole and last is not None else None
+        return Replayed(name, steps=steps, step=None if difference else 0, difference=difference, inexact=inexact)
+
+    def _end_difference(self, recorder: AttemptRecorder, last: Step) -> Difference | None:
+        end = self.attempt.end
+        assert end is not None, "only ended attempts are selected"
+        outcome: Outcome = "terminated" if last.terminated else "truncated"
+        found = recorder.end(outcome, cause=last.info.end_cause, verdict=last.info.verdict)
+        return end_difference(end, found if last.done else None)
 
     async def _step(self, recorded: StepRecord) -> Step:
         try:
@@ -263,12 +292,18 @@ class _Comparison:
             raise LogBroken(f"{recorded.episode_id} step {recorded.step}: {error}") from error
         return await self.env.step(action)
 
-    def _other_uid(self, found: EpisodeStart) -> str:
-        """What may explain a difference."""
+    def _other_uid(self, found: EpisodeStart, difference: Difference | None) -> str:
+        """Say it where the agent's other uid is what differs."""
         recorded, here = self.start.receipt, found.receipt
-        if recorded and here and recorded.agent_uid != here.agent_uid:
-            return f"the agent's uid was {recorded.agent_uid} and is {here.agent_uid}"
-        return ""
+        if difference is None or recorded is None or here is None or recorded.agent_uid == here.agent_uid:
+            return ""
+        shown = str(recorded.agent_uid) in difference.expected and str(here.agent_uid) in difference.found
+        return f"the agent's uid was {recorded.agent_uid} and is {here.agent_uid}" if shown else ""
+
+
+def _sampled(action: Action, checkpoint: str, sample: SamplePart | None) -> Sampled:
+    """What the action came with, as it was recorded: a replay asks no model."""
+    return Sampled(action, checkpoint, **(sample.model_dump() if sample else {}))
 
 
 def _leaves_of(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

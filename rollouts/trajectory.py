@@ -4,7 +4,7 @@ The writer appends whole lines with one write each and flushes them; at the end 
 locks its file, so two runs cannot interleave. A killed run leaves at most one torn line at the end. A writer that opens such a file begins
 on a new line, and a reader skips what is torn and says so.
 
-Lines are ASCII: lone surrogates and control characters are escapes, integers have any size.
+Lines are ASCII, and strict JSON (see `lines`). A lone surrogate is written as the text of its escape.
 """
 
 import errno
@@ -22,12 +22,14 @@ import anyio.to_thread
 from pydantic import ValidationError
 
 from wardian.rollouts.blobs import BlobBroken, Blobs
-from wardian.rollouts.errors import LogBroken, LogInUse
+from wardian.rollouts.coherence import AnyLine, Coherence
+from wardian.rollouts.errors import LogBroken, LogInUse, LogMissing
+from wardian.rollouts.lines import Finding, LineBroken, Place, decode, may_be_torn, well_formed_json
 from wardian.rollouts.records import ADAPTER, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 
 FILE = "trajectories.jsonl"
-AnyLine = RunRecord | EpisodeStart | StepRecord | EpisodeEnd
 
+_KIND = re.compile(rb'"record": "(run|episode_start|step|episode_end)"')
 _EPISODE = re.compile(rb'\{"episode_id": "((?:[^"\\]|\\.)*)"')
 
 
@@ -39,7 +41,11 @@ def dump(record: AnyLine, blobs: Blobs | None = None) -> str:
         OSError: a blob cannot be stored.
     """
     fields = ordered(record.model_dump())
-    return json.dumps(blobs.put_away(fields) if blobs else fields, ensure_ascii=True, allow_nan=False)
+    if blobs is not None:
+        fields = blobs.put_away(fields)
+    text = json.dumps(fields, ensure_ascii=True, allow_nan=False)
+    # Surrogates in pairs are ordinary characters; only then is it worth a closer look.
+    return json.dumps(well_formed_json(fields), ensure_ascii=True, allow_nan=False) if "\\ud" in text else text
 
 
 def ordered(fields: dict[str, Json]) -> dict[str, Json]:
@@ -52,11 +58,14 @@ def load(line: str | bytes, blobs: Blobs | None = None) -> AnyLine:
     """Read one line; its large texts come out of `blobs`.
 
     Raises:
-        ValueError: it is no JSON (`json.JSONDecodeError`) or not of the schema (`pydantic.ValidationError`).
+        ValueError: it is no JSON (`json.JSONDecodeError`, `LineBroken`) or not of the schema (`pydantic.ValidationError`).
         BlobBroken: a blob is missing, or was altered.
     """
-    fields = json.loads(line)
-    return ADAPTER.validate_python(blobs.take_back(fields) if blobs and isinstance(fields, dict) else fields)
+    return _of(decode(line), blobs)
+
+
+def _of(value: Json, blobs: Blobs | None) -> AnyLine:
+    return ADAPTER.validate_python(blobs.take_back(value) if blobs and isinstance(value, dict) else value)
 
 
 class TrajectoryWriter:
@@ -127,45 +136,6 @@ class TrajectoryWriter:
             rest = rest[self._file.write(rest) :]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a line stands."""
-
-    file: Path
-    number: int
-    """From 1."""
-    offset: int
-    """Bytes from the beginning of the file."""
-    size: int
-    """Bytes, without the end of line."""
-    ended: bool = True
-    """Whether an end of line follows; a crash can leave the last one without."""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.number}"
-
-    def read(self) -> bytes:
-        """The line's bytes."""
-        with self.file.open("rb") as file:
-            file.seek(self.offset)
-            return file.read(self.size)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is wrong with a line."""
-
-    place: Place
-    field: str
-    """Path of the field, such as `action.args`; empty for the whole line."""
-    message: str
-    torn: bool = False
-    """A crash explains it: a warning, and no error."""
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.field + ': ' if self.field else ''}{self.message}"
-
-
 @dataclass(slots=True)
 class TrajectoryLog:
     """The trajectories in a folder (every `*.jsonl` of it) or in one file, by episode."""
@@ -185,8 +155,13 @@ class TrajectoryLog:
         """
         log = cls()
         for file in files_of(where):
+            torn: Finding | None = None
             for place, line in lines_of(file):
-                log._take(place, line)
+                torn = log._take(place, line, torn)
+            if torn is not None:
+                log.warnings.append(str(torn))
+        if not log.episodes and not log.runs:
+            raise LogBroken(f"{where}: holds no whole line of a trajectory")
         return log
 
     def find(self, name: str) -> str:
@@ -213,11 +188,9 @@ class TrajectoryLog:
         found: list[EpisodeStart | StepRecord | EpisodeEnd] = []
         for place in self.episodes[episode_id]:
             record, findings = check(place, place.read())
-            if findings and findings[0].torn:
-                self.warnings.append(str(findings[0]))
-            elif findings:
+            if findings:
                 raise LogBroken(str(findings[0]))
-            elif record is not None and not isinstance(record, RunRecord):
+            if record is not None and not isinstance(record, RunRecord):
                 found.append(record)
         return found
 
@@ -239,20 +212,26 @@ class TrajectoryLog:
                     attempt.end = record
         return [found[number] for number in sorted(found)]
 
-    def _take(self, place: Place, line: bytes) -> None:
+    def _take(self, place: Place, line: bytes, torn: Finding | None) -> Finding | None:
+        """Take the next line of a file; `torn` is the one before it, if that is no JSON. Gives this line, if it is none."""
         named = _EPISODE.match(line)
-        if named and place.ended and line.endswith(b"}"):
+        if named and place.ended and line.endswith(b"}") and torn is None:
             self.episodes.setdefault(json.loads(b'"' + named[1] + b'"'), []).append(place)
-            return
+            return None
         record, findings = check(place, line)
+        if torn is not None:
+            if not isinstance(record, RunRecord):
+                raise LogBroken(str(no_json(torn)))
+            self.warnings.append(str(torn))
+        if findings and findings[0].torn:
+            return findings[0]
+        if findings:
+            raise LogBroken(str(findings[0]))
         if isinstance(record, RunRecord):
             self.runs.append((place, record))
-        elif findings and findings[0].torn:
-            self.warnings.append(str(findings[0]))
-        elif findings:
-            raise LogBroken(str(findings[0]))
         elif record is not None:
             self.episodes.setdefault(record.episode_id, []).append(place)
+        return None
 
 
 @dataclass(slots=True)
@@ -270,12 +249,16 @@ def files_of(where: Path) -> list[Path]:
     """The trajectory files that `where` means.
 
     Raises:
-        LogBroken: there is none.
+        LogMissing: there is none.
+        LogBroken: one is empty.
     """
-    found = [where] if where.is_file() else sorted(where.glob("*.jsonl"))
+    found = [where] if where.is_file() else sorted(where.glob("*.jsonl")) if where.is_dir() else []
     if not found:
-        what = "holds no *.jsonl file" if where.is_dir() else "is not there"
-        raise LogBroken(f"{where}: {what}; give the folder that `wardian run --out` made")
+        what = "holds no *.jsonl file" if where.is_dir() else "is neither a file nor a folder" if where.exists() else "is not there"
+        raise LogMissing(f"{where}: {what}; give the folder that `wardian run --out` made")
+    for file in found:
+        if not file.stat().st_size:
+            raise LogBroken(f"{file}: is empty; a trajectory begins with a run line")
     return found
 
 
@@ -293,39 +276,72 @@ def lines_of(file: Path) -> Iterator[tuple[Place, bytes]]:
 def check(place: Place, line: bytes) -> tuple[AnyLine | None, list[Finding]]:
     """Read a line, or say all that is wrong with it."""
     try:
-        return load(line, Blobs.beside(place.file)), []
-    except BlobBroken as error:
-        return None, [Finding(place, error.path, str(error))]
+        value = decode(line)
     except json.JSONDecodeError as error:
-        return None, [Finding(place, "", f"torn by a crash, skipped: {error.msg} at column {error.colno}", torn=True)]
-    except UnicodeDecodeError as error:
-        return None, [Finding(place, "", f"torn by a crash, skipped: {error.reason}", torn=True)]
+        if may_be_torn(line):
+            return None, [Finding(place, "", f"torn by a crash, skipped: {error.msg} at column {error.colno}", torn=True)]
+        return None, [Finding(place, "", f"is no JSON: {error.msg} at column {error.colno}", fix="delete the line")]
+    except LineBroken as error:
+        return None, [Finding(place, error.field, str(error), record=kind_of(line), fix=error.fix)]
     except RecursionError:
-        return None, [Finding(place, "", "nested too deeply to be read")]
+        return None, [Finding(place, "", "nested too deeply to be read", record=kind_of(line), fix="delete the line")]
+    kind = str(value.get("record", "")) if isinstance(value, dict) else ""
+    try:
+        return _of(value, Blobs.beside(place.file)), []
+    except BlobBroken as error:
+        return None, [Finding(place, error.path, str(error), record=kind, fix="copy the folder with its blobs")]
     except ValidationError as error:
-        return None, [Finding(place, _path(problem["loc"]), problem["msg"]) for problem in error.errors(include_url=False)]
+        problems = error.errors(include_url=False, include_input=False)
+        return None, [
+            Finding(place, _path(problem["loc"]), problem["msg"], record=kind, fix=FIXES.get(problem["type"], FIX)) for problem in problems
+        ]
+
+
+FIX = "write what `wardian schema` says"
+FIXES = {"missing": "add it", "extra_forbidden": "delete it"}
+"""By pydantic's name of the error."""
+
+
+def kind_of(line: bytes) -> str:
+    """The kind of a line that cannot be read."""
+    found = _KIND.search(line)
+    return found[1].decode() if found else ""
+
+
+def no_json(torn: Finding) -> Finding:
+    """What a line that looked torn is where no crash can have left it."""
+    return Finding(torn.place, "", "is no JSON, and other lines of its writer follow", fix="delete the line")
 
 
 def validate(where: Path) -> Iterator[tuple[AnyLine | None, list[Finding]]]:
-    """Check every line. A line that is no JSON is torn, and a warning, only where a crash can leave it: at the end of a file, or before the
-    `run` line of a later writer.
+    """Check every line, and all lines against each other. What is no JSON is torn, and a warning, only where a crash can leave it: at the
+    end of a file, or before the `run` line of a later writer.
 
     Raises:
-        LogBroken: there is no trajectory.
+        LogMissing: there is no trajectory.
+        LogBroken: a file is empty, or not one line is whole.
     """
+    log, whole = Coherence(), 0
     for file in files_of(where):
+        log.begin_file()
         torn: list[Finding] = []
         for place, line in lines_of(file):
             record, findings = check(place, line)
+            whole += record is not None or not findings[0].torn
             if torn:
-                yield None, torn if isinstance(record, RunRecord) else [Finding(torn[0].place, "", "is no JSON")]
+                yield None, torn if isinstance(record, RunRecord) else [no_json(torn[0])]
                 torn = []
+            if record is None and (named := _EPISODE.match(line)) and not findings[0].torn:
+                log.skip(named[1].decode("ascii", "replace"))
             if findings and findings[0].torn:
                 torn = findings
             else:
-                yield record, findings
+                yield record, findings if record is None else list(log.take(place, record))
         if torn:
             yield None, torn
+    yield from ((None, [finding]) for finding in log.close())
+    if not whole:
+        raise LogBroken(f"{where}: holds no whole line of a trajectory")
 
 
 def _path(location: tuple[int | str, ...]) -> str:

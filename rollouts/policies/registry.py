@@ -92,12 +92,12 @@ def _module_of(asked_for: str) -> ModuleType | None:
 
 def _custom(name: str, world: WorldDefinition) -> Policy:
     module, _, function = name.partition(":")
-    if not function:
+    if not function or not module or module.startswith("."):
         raise UsageProblem(f"policy: no {name!r}; there are {', '.join(NAMES)}; one of your own is named package.module:function")
     try:
         make = cast("Callable[[WorldDefinition], Policy | BatchPolicy]", getattr(importlib.import_module(module), function))
     except (ImportError, AttributeError, SyntaxError) as error:
-        raise UsageProblem(f"policy: {name!r} cannot be loaded: {error}") from error
+        raise UsageProblem(f"policy: {name!r} cannot be loaded: {error}; built in are {', '.join(NAMES)}") from error
     form = f"policy: {name!r} must be a function of one argument, the world, that gives a Policy"
     try:
         inspect.signature(make).bind(world)

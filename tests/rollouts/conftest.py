@@ -17,7 +17,7 @@ from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import plan
 from wardian.rollouts.policies.base import Policy
 from wardian.rollouts.policies.registry import load_policies
-from wardian.rollouts.recording import Setting, versions_of
+from wardian.rollouts.recording import Setting, run_record, versions_of
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.summary import Tally
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
@@ -67,6 +67,7 @@ class Player:
         versions = versions_of(world, self.ground.template.key, self.ground.image)
         setting = Setting(world, "toy", versions, profile(faults), "recover", 16, load_tokenizer(tokenizer))
         with TrajectoryWriter(out / FILE) as writer:
+            writer.write(run_record(setting, "test", {}))
             pool = EpisodePool(self.ground, setting, writer)
             return await pool.run(plan(world, chosen, run="test", episodes=episodes, seed=seed), workers=2)
 

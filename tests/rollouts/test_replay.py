@@ -67,7 +67,7 @@ async def test_a_profile_from_a_file_is_recorded_whole_and_replays_without_it(gr
 
 
 async def test_a_changed_argument_is_named(ground: Ground, player: Any, tmp_path: Path) -> None:
-    await player.play(tmp_path, "expert", episodes=2)
+    await player.play(tmp_path, Scripted("reads", "1", reads), episodes=2)
 
     def tamper(line: dict[str, Any]) -> None:
         if line["episode_id"] == "test-00001" and line["step"] == 1:
@@ -78,6 +78,11 @@ async def test_a_changed_argument_is_named(ground: Ground, player: Any, tmp_path
     assert one.identical
     assert (other.step, other.difference and other.difference.component) == (1, "events[0].args.path")
     assert str(other).startswith("episode test-00001 step 1: events[0].args.path: expected '/workspace/requests.txt'")
+
+
+def reads(first: Observation, view: TaskView) -> Any:
+    """One look at a file."""
+    yield call("read_file", path="/workspace/requests.txt")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from wardian.tools.faults.drawing import DRAWS, Drawn, draw, lag, lagging, lande
 from wardian.tools.faults.files import SUFFIX, load_profile
 from wardian.tools.faults.kinds import Fault
 from wardian.tools.faults.plan import DueFault, FaultPlan, possible
-from wardian.tools.faults.profile import HARSH, MILD, NONE, PROFILES, REALISTIC, FaultProfile
+from wardian.tools.faults.profile import HARSH, MILD, NONE, PROFILES, REALISTIC, FaultProfile, digest_of
 from wardian.tools.faults.telling import Told, told
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "FaultPlan",
     "FaultProfile",
     "Told",
+    "digest_of",
     "draw",
     "lag",
     "lagging",

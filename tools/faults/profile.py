@@ -6,10 +6,16 @@ from typing import Annotated, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wardian.sandbox.fingerprint import digest
+from wardian.tools.encoding import Json
 from wardian.tools.faults.kinds import Fault
 
 Rate: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Ms: TypeAlias = Annotated[int, Field(ge=1, le=3_600_000)]
+
+
+def digest_of(profile: dict[str, Json]) -> str:
+    """Content address of a profile as data."""
+    return digest(json.dumps(profile, sort_keys=True).encode("utf-8", "surrogatepass"))
 
 
 class FaultProfile(BaseModel):
@@ -76,7 +82,7 @@ class FaultProfile(BaseModel):
     @property
     def hash(self) -> str:
         """Content address of the whole profile."""
-        return digest(json.dumps(self.model_dump(), sort_keys=True).encode("utf-8", "surrogatepass"))
+        return digest_of(self.model_dump())
 
     def rate(self, fault: Fault, tool: str | None = None) -> float:
         """The chance of `fault` per call of `tool`; `None` is a tool that the profile does not speak of."""

@@ -13,8 +13,11 @@ from rich.table import Table
 from wardian.cli.console import errors_end_the_command, stderr
 from wardian.rollouts.actions import action_text
 from wardian.rollouts.errors import LogBroken, UsageProblem
+from wardian.rollouts.lines import Place
+from wardian.rollouts.lines import well_formed as printable
+from wardian.rollouts.play import CANCELLED
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, SamplePart, StepRecord, json_schema
-from wardian.rollouts.trajectory import Place, TrajectoryLog, check, validate
+from wardian.rollouts.trajectory import TrajectoryLog, check, validate
 
 SCHEMAS = {"trajectory": json_schema}
 ALL_RIGHT = "valid"
@@ -30,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command()(show)
 
 
-def schema(name: Annotated[str, typer.Argument(help="Which: trajectory.")]) -> None:
+def schema(name: Annotated[str, typer.Argument(help="Which: trajectory.")] = "trajectory") -> None:
     """Print a JSON Schema. That of `trajectory` holds for each line."""
     with errors_end_the_command():
         if name not in SCHEMAS:
@@ -39,15 +42,24 @@ def schema(name: Annotated[str, typer.Argument(help="Which: trajectory.")]) -> N
 
 
 def validate_log(where: Where) -> None:
-    """Check every line of a trajectory; names file, line and field of what is wrong. A torn last line is a warning."""
+    """Check every line of a trajectory, and all of them together; names file, line, record, field and fix of what is wrong.
+
+    A torn last line and an episode without an end, as a crash leaves them, are said and are no error.
+    """
     lines = problems = 0
+    unfinished: set[str] = set()
     with errors_end_the_command():
-        for _, findings in validate(where):
-            lines += 1
+        for record, findings in validate(where):
+            lines += record is not None
+            if isinstance(record, EpisodeStart):
+                unfinished.add(record.episode_id)
+            elif isinstance(record, EpisodeEnd) and not record.retried and record.outcome != CANCELLED:
+                unfinished.discard(record.episode_id)
             for finding in findings:
                 problems += not finding.torn
-                print(f"{'warning' if finding.torn else 'error'}: {finding}")
-    print(f"{lines} lines, {problems} problems" if problems else f"{ALL_RIGHT}: {lines} lines")
+                print(f"{'warning' if finding.torn else 'error'}: {printable(str(finding))}")
+    counted = f"{lines} lines{f', {len(unfinished)} unfinished episodes' if unfinished else ''}"
+    print(f"{counted}, {problems} problems" if problems else f"{ALL_RIGHT}: {counted}")
     raise typer.Exit(1 if problems else 0)
 
 
@@ -75,7 +87,7 @@ def show(
 
 def _list(console: Console, log: TrajectoryLog) -> None:
     table = Table("episode", "task", "policy", "attempts", "steps", "outcome", "ended by", "reward", "mask")
-    for name, places in log.episodes.items():
+    for name, places in sorted(log.episodes.items()):
         end = _last(places)
         if end is None:
             table.add_row(name, "", "", "", str(len(places) - 1), "[yellow]unfinished[/]", "", "", "0")
@@ -158,5 +170,5 @@ def _print_end(console: Console, end: EpisodeEnd | None) -> None:
 
 
 def _cut(text: str) -> str:
-    printable = text.encode("utf-8", "backslashreplace").decode()
-    return printable if len(printable) <= SHOWN_CHARS else f"{printable[:SHOWN_CHARS]} [... {len(printable)} characters]"
+    whole = printable(text)
+    return whole if len(whole) <= SHOWN_CHARS else f"{whole[:SHOWN_CHARS]} [... {len(whole)} characters]"

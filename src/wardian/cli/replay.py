@@ -11,6 +11,7 @@ from wardian.cli.report import EpisodeProgress
 from wardian.cli.run import tier_of
 from wardian.envs.registry import load_world
 from wardian.rollouts.ground import open_ground
+from wardian.rollouts.lines import well_formed
 from wardian.rollouts.replay import Replay, Replayed, Selection, select, uids_of
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
 from wardian.sandbox.adoption.build import REPOSITORY
@@ -26,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     where: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `wardian run --out` made, or one of its files.")],
-    episode: Annotated[str | None, typer.Option(help="Only this one: its id, the end of it, or its number.")] = None,
+    episode: Annotated[
+        str | None, typer.Argument(help="Only this one: its id, the end of it, or its number. Default: all that ended.")
+    ] = None,
     to_step: Annotated[int | None, typer.Option(min=0, help="Stop each episode after this step.")] = None,
     cells: Annotated[int | None, typer.Option(min=1, max=256, help="How many at once. Default: as many as it was recorded with.")] = None,
     tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
@@ -36,8 +39,8 @@ def replay(
 ) -> None:
     """Run episodes again in this process; compare observation, result, reward and fingerprint at every step.
 
-    When all are reproduced, the last line is `identical N/N` and the exit code 0. Else differences are named, and the exit code is 1. A log
-    of other versions is refused with exit code 2.
+    When all are reproduced, the last line is `identical N/N` and the exit code 0. Else differences are named, and the exit code is 1; so it
+    is where no episode could be run again. A log of other versions is refused with exit code 2.
     """
     console = stderr()
     log_to(console)
@@ -102,7 +105,7 @@ def _report(results: list[Replayed], chosen: Selection) -> int:
     """Say what came of it; gives the exit code."""
     different = [replayed for replayed in results if not replayed.identical]
     for replayed in different[:SHOWN_DIFFERENCES]:
-        print(f"not reproduced: {replayed}")
+        print(f"not reproduced: {well_formed(str(replayed))}")
     if len(different) > SHOWN_DIFFERENCES:
         print(f"and {len(different) - SHOWN_DIFFERENCES} more")
     skipped = ", ".join(f"{count} {reason}" for reason, count in sorted(chosen.skipped.items()))
@@ -111,5 +114,8 @@ def _report(results: list[Replayed], chosen: Selection) -> int:
     inexact = sum(replayed.inexact for replayed in results)
     if inexact:
         print(f"inexact: {inexact} steps, their recorded outcomes were applied")
+    if not results:
+        print("nothing was replayed: no episode of this log has an end that counts")
+        return 1
     print(f"identical {len(results) - len(different)}/{len(results)}")
-    return 0 if results and not different else 1
+    return 1 if different else 0

@@ -95,6 +95,8 @@ def _lines(found: dict[str, Json]) -> list[str]:
         lines.append(twin_line(found["twin"]))
     if found["out"]:
         lines.append(f"written to {found['out']}; look with `wardian show {found['out']}`, check with `wardian replay {found['out']}`")
+    else:
+        lines.append("nothing kept; add --out DIR")
     return lines
 
 

@@ -1,11 +1,10 @@
 """`wardian run`: play many episodes of a world and sum them up."""
 
 import json
-import platform
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -23,15 +22,14 @@ from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import Planned, new_run_id, plan
 from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import NAMES, load_policies
-from wardian.rollouts.recording import Setting, versions_of
-from wardian.rollouts.records import SCHEMA_VERSION, EpisodeEnd, Json, RunRecord
+from wardian.rollouts.recording import Setting, run_record, versions_of
+from wardian.rollouts.records import EpisodeEnd, Json
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
 from wardian.rollouts.summary import summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
 from wardian.rollouts.twins import FOLDER, Twins, keep
 from wardian.sandbox.cell import Tier
 from wardian.tools.faults import NONE, FaultProfile
-from wardian.tools.schemas import openai_schema
 
 SUMMARY = "summary.json"
 
@@ -139,7 +137,7 @@ class Order:
             writer = TrajectoryWriter(self.out / FILE) if self.out else None
             try:
                 if writer is not None:
-                    writer.write(self._header(setting))
+                    writer.write(run_record(setting, self.run, self.parameters))
                 self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch)
                 await self._run(self.pool, ground, cells)
             finally:
@@ -159,7 +157,7 @@ class Order:
         writer = TrajectoryWriter(self.out / FOLDER / FILE) if self.out else None
         try:
             if writer is not None:
-                writer.write(self._header(setting))
+                writer.write(run_record(setting, self.run, self.parameters))
             self.progress = EpisodeProgress(stderr(), len(self.episodes), shown=self.parameters["progress"], verb="playing twins")
             self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch_twin)
             with self.progress:
@@ -203,19 +201,6 @@ class Order:
         versions = versions_of(self.world, ground.template.key, ground.image)
         return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer)
 
-    def _header(self, setting: Setting) -> RunRecord:
-        return RunRecord(
-            record="run",
-            schema_version=SCHEMA_VERSION,
-            run=self.run,
-            world=self.name,
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            python=platform.python_version(),
-            parameters=dict(self.parameters),
-            tool_schemas=[openai_schema(tool) for tool in self.world.tools],
-            versions=setting.versions,
-        )
-
 
 def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
     """Check what was asked for, before anything is started.
@@ -236,8 +221,6 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         family=asked["family"],
         difficulty=asked["difficulty"],
     )
-    if out is not None:
-        _check_empty(out)
     if asked["image"] is not None and not world.needs_cell:
         raise UsageProblem(f"image: no agent of the world {name} gets a cell; leave the option out")
     faults = profile(asked["faults"], world)
@@ -245,7 +228,7 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         raise UsageProblem(
             f"twin: the profile {faults.name} has no faults, so each episode is its own twin; give --faults, or leave --twin out"
         )
-    return Order(
+    order = Order(
         name=name,
         world=world,
         episodes=episodes,
@@ -259,6 +242,9 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         parameters=asked,
         progress=EpisodeProgress(stderr(), len(episodes), shown=asked["progress"]),
     )
+    if out is not None:
+        _check_empty(out)
+    return order
 
 
 def tier_of(name: str) -> Tier | None:
@@ -281,7 +267,20 @@ def _malformed(name: str) -> MalformedPolicy:
 
 
 def _check_empty(out: Path) -> None:
+    """Check that trajectories can be written there.
+
+    Raises:
+        UsageProblem: they cannot; says why, and what to name instead.
+    """
+    if any(not character.isprintable() for character in str(out)):
+        raise UsageProblem(f"out: {str(out)!r} holds a line break or another character that cannot be printed; name another folder")
     if out.exists() and not out.is_dir():
         raise UsageProblem(f"out: {out} is a file; name a folder")
     if out.is_dir() and any(out.iterdir()):
         raise UsageProblem(f"out: {out} is not empty; name a new folder, or remove it first (rm -r {out})")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise UsageProblem(f"out: cannot write into {out}: {error.strerror or error}; name another folder") from error

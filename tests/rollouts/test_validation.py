@@ -1,0 +1,157 @@
+"""`wardian validate` refuses every damaged log, with file, line, record, field and fix, and takes what a crash leaves."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from typer.testing import CliRunner
+
+from wardian.cli import build_app
+from wardian.rollouts.trajectory import FILE
+
+pytestmark = pytest.mark.anyio
+Lines: TypeAlias = list[bytes]
+"""Those of two episodes, one after the other: a run line, then start, steps and end of each."""
+
+
+@pytest.fixture(scope="module")
+def kept() -> Lines:
+    """The log, recorded once."""
+    return []
+
+
+@pytest.fixture
+async def lines(player: Any, tmp_path: Path, kept: Lines) -> Lines:
+    if not kept:
+        await player.play(tmp_path / "whole", "expert", episodes=2, faults="mild")
+        found = (tmp_path / "whole" / FILE).read_bytes().splitlines()
+        kept += sorted(found, key=lambda line: b"" if b'"record": "run"' in line else line[:40])
+    return [*kept]
+
+
+def validated(folder: Path, lines: Lines, end: bytes = b"\n") -> tuple[int, str]:
+    (folder / FILE).write_bytes(b"\n".join(lines) + end)
+    answered = CliRunner().invoke(build_app(), ["validate", str(folder)])
+    return answered.exit_code, answered.output
+
+
+def at(lines: Lines, kind: str, number: int = 0) -> int:
+    """Place of the n-th line of a kind."""
+    return [place for place, line in enumerate(lines) if f'"record": "{kind}"'.encode() in line][number]
+
+
+def with_field(line: bytes, path: str, value: Any) -> bytes:
+    fields = json.loads(line)
+    inner = fields
+    *folders, name = path.split(".")
+    for folder in folders:
+        inner = inner[folder]
+    inner[name] = value
+    return json.dumps(fields).encode()
+
+
+def changed(kind: str, path: str, value: Any, number: int = 0) -> Callable[[Lines], Lines]:
+    """One field of the n-th line of a kind."""
+
+    def damage(lines: Lines) -> Lines:
+        place = at(lines, kind, number)
+        return [*lines[:place], with_field(lines[place], path, value), *lines[place + 1 :]]
+
+    return damage
+
+
+def swapped(lines: Lines) -> Lines:
+    place = at(lines, "step", 1)
+    return [*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]
+
+
+def twice(kind: str) -> Callable[[Lines], Lines]:
+    return lambda lines: [*lines[: at(lines, kind) + 1], *lines[at(lines, kind) :]]
+
+
+def without(kind: str, number: int = 0) -> Callable[[Lines], Lines]:
+    return lambda lines: [*lines[: at(lines, kind, number)], *lines[at(lines, kind, number) + 1 :]]
+
+
+def raw(kind: str, old: bytes, new: bytes) -> Callable[[Lines], Lines]:
+    """Bytes of the first line of a kind, replaced once."""
+
+    def damage(lines: Lines) -> Lines:
+        place = at(lines, kind)
+        assert old in lines[place]
+        return [*lines[:place], lines[place].replace(old, new, 1), *lines[place + 1 :]]
+
+    return damage
+
+
+DAMAGES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
+    "nan": (changed("step", "reward_components.task", float("nan")), "step: holds NaN, which is not JSON; write a finite number"),
+    "infinity": (changed("episode_end", "reward", float("-inf")), "episode_end: holds -Infinity, which is not JSON"),
+    "overflow": (raw("step", b'"wall_ms": ', b'"wall_ms": 1e999'), "which no number of 64 bits holds; write a finite number"),
+    "key twice": (raw("step", b'"seed": ', b'"seed": 1, "seed": '), "step seed: has the key 'seed' twice"),
+    "long integer": (raw("step", b'"seed": ', b'"seed": ' + b"9" * 10_000), "step: holds an integer of 100"),
+    "no utf-8": (raw("step", b'"policy": "', b'"policy": "\xff'), "step: is not UTF-8: byte 0xff"),
+    "lone surrogate": (raw("step", b'"rendered": "', b'"rendered": "\\ud800'), "step observation.rendered: holds a lone surrogate"),
+    "duplicated step": (twice("step"), "is 1 where 2 is due: a line stands twice, or out of order; put the lines in order"),
+    "duplicated start": (twice("episode_start"), "attempt: 1 of this episode begins a second time; first at"),
+    "duplicated end": (twice("episode_end"), "ends a second time"),
+    "duplicated run": (twice("run"), "run test: stands twice; first at"),
+    "reordered": (swapped, "step: is 3 where 2 is due"),
+    "step lost": (without("step", 2), "step: is 4 where 3 is due: a line is missing"),
+    "last step lost": (lambda lines: [*lines[:-2], lines[-1]], "steps: is "),
+    "step number": (changed("step", "step", 7), "step: is 7 where 1 is due"),
+    "no start": (without("episode_start"), "step 1 stands before any start of attempt 1 of its episode in this file"),
+    "after the end": (lambda lines: [*lines, lines[-2]], "stands after the end of its episode"),
+    "no run line": (without("run"), "no run line stands before it in this file; put the file's first line back"),
+    "reward": (changed("step", "reward", 3.0), "reward: is 3.0, and its components sum to -0.002; write -0.002"),
+    "end steps": (changed("episode_end", "steps", 1), "steps: is 1, and the steps make it"),
+    "end reward": (changed("episode_end", "reward", 5.0), "reward: is 5.0, and its components sum to "),
+    "end components": (changed("episode_end", "reward_components.task", 5.0), "reward_components: are {'task': 5.0"),
+    "end outcome": (changed("episode_end", "outcome", "truncated"), "outcome: is 'truncated', and the last step had terminated"),
+    "unknown key": (changed("step", "surprise", 1), "step surprise: Extra inputs are not permitted; delete it"),
+    "garbage": (lambda lines: [lines[0], b"{rubbish", *lines[1:]], ":2: is no JSON"),
+    "torn in the middle": (lambda lines: [lines[0], lines[1][:99], *lines[2:]], ":2: is no JSON, and other lines of its writer follow"),
+    "versions": (changed("episode_start", "versions.tools", "x"), "versions: are not those of the run line before it"),
+    "attempt": (changed("episode_end", "attempt", 2), "ends and has no start before it in this file"),
+    "goes on": (
+        lambda lines: [*lines, *(with_field(line, "attempt", 2) for line in lines[at(lines, "episode_start", 1) :])],
+        "goes on after its final end",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_a_damaged_log_is_refused_with_place_and_fix(lines: Lines, tmp_path: Path, name: str) -> None:
+    damage, says = DAMAGES[name]
+    code, output = validated(tmp_path, damage(lines))
+    assert (code, says in output) == (1, True), output
+    assert output.startswith(f"error: {tmp_path / FILE}:")
+
+
+async def test_zero_is_never_written_with_a_sign(lines: Lines) -> None:
+    assert not [line for line in lines if b"-0.0," in line or b"-0.0}" in line]
+
+
+async def test_a_whole_log_is_valid_and_a_torn_one_says_what_is_unfinished(lines: Lines, tmp_path: Path) -> None:
+    assert validated(tmp_path, lines) == (0, f"valid: {len(lines)} lines\n")
+    code, output = validated(tmp_path, [*lines[:-1], lines[-1][:-9]], end=b"")
+    assert (code, output.splitlines()[-1]) == (0, f"valid: {len(lines) - 1} lines, 1 unfinished episodes")
+    assert output.startswith(f"warning: {tmp_path / FILE}:{len(lines)}: torn by a crash, skipped")
+
+
+@pytest.mark.parametrize("command", ["validate", "show", "replay"])
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"garbage\n", b"\x00\xff\xfe", b'{"episode_id": "r-0', b"[]\n", b"[" * 100_000])
+def test_what_is_no_log_ends_with_an_error(command: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    answered = CliRunner().invoke(build_app(), [command, str(tmp_path)])
+    assert (answered.exit_code, type(answered.exception)) == (1, SystemExit)
+    assert FILE in answered.output.replace("\n", "") or "holds no whole line" in answered.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize("command", ["validate", "show", "replay"])
+@pytest.mark.parametrize("place", ["", "gone", "/dev/null"])
+def test_where_there_is_no_log_is_asked_for_wrongly(command: str, place: str, tmp_path: Path) -> None:
+    answered = CliRunner().invoke(build_app(), [command, str(tmp_path / place)])
+    assert (answered.exit_code, "give the folder that `wardian run --out` made" in " ".join(answered.stderr.split())) == (2, True)
