@@ -61,6 +61,7 @@ class Runner:
         """Around whatever changes the database: stale reads may then show what was before."""
         if world.database is None or not self.plan.may_be_stale():
             return nullcontext()
+        self.replicas.forget(step, needed=faults.lagging(world))
         return self.replicas.holding(world.database, step)
 
     async def _run(self, attempt: Attempt, tool: Tool[Any], arguments: Arguments) -> Json:

@@ -406,3 +406,11 @@ def test_a_fork_lags_as_its_origin_does(world: World) -> None:
     box.close()
     assert call(other, world, "listed", step=50)[0].content == 100
     other.close()
+
+
+def test_copies_that_are_too_old_are_let_go_by_the_next_write(world: World) -> None:
+    box = always(Fault.STALE, max_lag_steps=2)
+    for step in range(1, 10):
+        call(box, world, "pay", step=step, cents=1)
+    assert len(box._replicas._copies) == 3
+    box.close()
