@@ -191,9 +191,10 @@ async def _check_invalid_calls(env: ToolEnvironment, world: WorldDefinition, see
             step = await env.step(action)
             if any(event.status not in INVALID for event in step.info.events) or not step.info.events:
                 findings.append(f"{task_id}: {action} was answered by {step.observation.rendered}")
-            if step.failed or step.info.database or step.info.files:
+            by_world = [row for event in step.info.background for row in event.rows]
+            if step.failed or step.info.files or any(row not in by_world for row in step.info.database):
                 findings.append(f"{task_id}: {action} changed the world, or broke it: {step.failed}")
-            if not step.done and (await env.snapshot()).rows != before.rows:
+            if not step.done and not by_world and (await env.snapshot()).rows != before.rows:
                 findings.append(f"{task_id}: {action} changed rows")
     return findings
 
