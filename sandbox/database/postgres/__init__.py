@@ -1,0 +1,1 @@
+"""World databases on a Postgres server. Needs the extra `postgres`."""
