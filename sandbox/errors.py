@@ -7,6 +7,7 @@
     ├── CellDied            the cell ended under an episode; `cause` says whose doing it was
     ├── CellTimeout         a deadline of ours (not of a command) passed
     ├── LeakDetected        a reset did not give the promised state; carries the first differences
+    ├── DatabaseLost        the database server is gone, refuses connections, or cannot go on
     ├── TemplateBroken      a template is unusable or is no database
     ├── DatabaseProblem     a statement of the agent was refused or stopped; `kind` says how
     ├── FileProblem         a file operation of the agent failed; `kind` says how
@@ -74,6 +75,10 @@ class LeakDetected(SandboxError):
         super().__init__(f"{subject}: reset is not clean: " + "; ".join(differences[:5]))
         self.subject = subject
         self.differences = differences
+
+
+class DatabaseLost(SandboxError):
+    """The database server does not answer or cannot go on (disk, memory, connections); never the agent's doing."""
 
 
 class TemplateBroken(SandboxError):
