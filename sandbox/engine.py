@@ -134,8 +134,8 @@ class Engine:
             self.remove_soon(name)
             raise
 
-    async def attach(self, container_id: str) -> socket.socket:
-        """Open a raw stream to the container's stdin, stdout and stderr, as a connected, non-blocking socket of the caller's.
+    async def attach(self, container_id: str, *, output: bool = True) -> socket.socket:
+        """Open a raw stream to the container's stdin and (with `output`) its stdout and stderr, as a connected, non-blocking socket of the caller's.
 
         To be done before `start`: what a container writes earlier than that is not seen. Output comes in the engine's frames
         (8 bytes of header: stream, three zeros, length).
@@ -143,7 +143,7 @@ class Engine:
         Raises:
             EngineUnavailable: the engine refused or did not answer.
         """
-        return await self.run("attach", lambda api: _raw_stream(api, container_id))
+        return await self.run("attach", lambda api: _raw_stream(api, container_id, output))
 
     async def start(self, container_id: str) -> None:
         """Start a container that was made.
@@ -262,9 +262,9 @@ def _outcome_unknown(error: BaseException | None) -> bool:
     return isinstance(error, TimeoutError | Timeout | RequestsConnectionError)
 
 
-def _raw_stream(api: APIClient, container_id: str) -> socket.socket:
+def _raw_stream(api: APIClient, container_id: str, output: bool) -> socket.socket:
     """The connection that the SDK upgraded, as a descriptor of our own, so that nothing of the SDK can close or read it."""
-    wrapper = api.attach_socket(container_id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    wrapper = api.attach_socket(container_id, params={"stdin": 1, "stdout": int(output), "stderr": int(output), "stream": 1})
     try:
         stream = socket.socket(fileno=os.dup(wrapper.fileno()))
     finally:

@@ -66,6 +66,15 @@ def agent_image(package: Path = PACKAGE) -> str:
     return f"wardian-agent:{digest_of({**_base_inputs(package), **_agent_inputs(package)})}"
 
 
+def postgres_image(package: Path = PACKAGE) -> str:
+    """Reference of the image of a database server for the sources in `package`; no engine is asked.
+
+    Raises:
+        CellUnavailable: a source is missing.
+    """
+    return f"wardian-postgres:{digest_of({**_base_inputs(package), **_postgres_inputs(package)})}"
+
+
 def image_present(reference: str) -> bool:
     """Whether the engine holds `reference`.
 
@@ -106,6 +115,21 @@ def ensure_images(progress: Progress = lambda line: None) -> tuple[str, ...]:
     return base, agent
 
 
+def ensure_postgres_image(progress: Progress = lambda line: None) -> str:
+    """Build the image of a database server where the engine lacks it, and return its reference. Idempotent.
+
+    Raises:
+        EngineUnavailable, CellUnavailable: as `ensure_images`.
+    """
+    reference = postgres_image()
+    if not image_present(reference):
+        base, _ = ensure_images(progress)
+        with engine_client("build images", timeout_s=BUILD_SILENCE_S) as client, build_lock():
+            if not present(client, reference):
+                build(client, reference, _postgres_inputs(PACKAGE), {"BASE": base}, progress)
+    return reference
+
+
 # Inputs and their digest
 
 
@@ -118,6 +142,11 @@ def _agent_inputs(package: Path) -> dict[str, bytes]:
         "agent/Dockerfile": source_of(package / "images" / "agent" / "Dockerfile"),
         "agent/supervisor.py": source_of(package / "sandbox" / "supervisor.py"),
     }
+
+
+def _postgres_inputs(package: Path) -> dict[str, bytes]:
+    folder = package / "images" / "postgres"
+    return {f"postgres/{name}": source_of(folder / name) for name in ("Dockerfile", "entrypoint.sh")}
 
 
 def source_of(path: Path) -> bytes:

@@ -81,6 +81,10 @@ class TableShape:
         return {name: scalar(value) for name, value in zip(self.columns, self.canonical(row), strict=True)}
 
 
+SEQUENCES = TableShape("wardian_sequences", ("name", "last"), (0,))
+"""The last id given out, by table. It is state that later ids depend on, so it has a leaf in the fingerprint."""
+
+
 def scalar(value: Stored) -> Scalar:
     """A cell as records show it: a float as its shortest exact text, bytes as `\\x` and hex digits."""
     if isinstance(value, float):

@@ -21,6 +21,8 @@ from wardian.sandbox.labels import labels_for
 PORT = "5432/tcp"
 START_S = 30.0
 POLL_S = 0.05
+BACKEND_BYTES = 256 << 20
+"""Memory of its own that one connection may have."""
 ANSWERS = 2
 """So many answers over TCP in a row make it ready."""
 SETTINGS = {
@@ -36,6 +38,9 @@ SETTINGS = {
     "shared_buffers": "128MB",
     "timezone": "UTC",
     "log_timezone": "UTC",
+    "log_min_messages": "fatal",
+    "log_min_error_statement": "panic",
+    "temp_file_limit": "256MB",
 }
 
 
@@ -52,7 +57,7 @@ async def managed_server(engine: Engine, image: str, *, data_mib: int = 2048, me
     container = await engine.create(config, name)
     hold: socket.socket | None = None
     try:
-        hold = await engine.attach(container)
+        hold = await engine.attach(container, output=False)
         await engine.start(container)
         ports = (await engine.inspect(container)).get("NetworkSettings", {}).get("Ports", {}).get(PORT)
         if not ports:
@@ -94,6 +99,9 @@ def server_config(image: str, password: str, *, data_mib: int, memory_mib: int) 
             "PidsLimit": 1024,
             "ShmSize": 256 << 20,
             "Tmpfs": {"/var/lib/postgresql/data": f"mode=700,size={data_mib}m"},
+            # One statement that grows ends with an error; without it the kernel would end the server, and every episode with it.
+            "Ulimits": [{"Name": "data", "Soft": BACKEND_BYTES, "Hard": BACKEND_BYTES}],
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
             "AutoRemove": True,
         },
     }

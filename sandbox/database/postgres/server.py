@@ -1,4 +1,4 @@
-"""What is asked of a server as its administrator: names, databases made and dropped, roles, and the labels on all of it.
+"""One Postgres server, as its administrator sees it: databases made and dropped, roles, connections counted, and labels on all of it.
 
 Only what carries our prefix and our labels is ever dropped. Labels stand as JSON in the comment of a database or role, so that `reap` can
 tell the living owner's things from a dead one's, also on a server that others use.
@@ -10,115 +10,178 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore, Lock
+from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from wardian.sandbox.database.postgres.problems import lost, shown
 from wardian.sandbox.errors import DatabaseLost
 from wardian.sandbox.labels import is_ours, labels_for
+from wardian.sandbox.reap import ReapReport, is_orphan
 
+Link = psycopg.Connection[Any]
 PREFIX = "wardian_"
+OWNER, TOOLS, AGENTS = GROUPS = ("wardian_owner", "wardian_tools", "wardian_agents")
+"""Roles that cannot log in: who owns the tables, who writes rows, who reads them. They hold the grants and stay on the server."""
+OLDEST = 140000
 CONNECT_S = 10
-STATEMENT_S = 60
-"""For a statement of the administrator."""
 KEPT_CONNECTIONS = 8
 """Left to others of the server's `max_connections`."""
-CREATES_AT_ONCE = 2
-"""More make a server slower, not faster."""
-
-
-@dataclass(slots=True)
-class Logins:
-    """Two users of this process: what tools write through, and what the agent's own SQL runs as."""
-
-    tools: str
-    agent: str
-    password: str
+LEAST_CONNECTIONS = 4
+WAIT_S = 30.0
+"""How long a caller waits for one of our connections to become free."""
+CALL_S = 20
+"""For one statement of a tool or a verifier."""
+_ADMIN = "-c statement_timeout=120000 -c lock_timeout=60000 -c TimeZone=UTC -c client_min_messages=warning -c jit=off"
+_SESSION = {
+    "statement_timeout": CALL_S * 1000,
+    "lock_timeout": 5000,
+    "idle_in_transaction_session_timeout": 0,
+    "search_path": "public",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "iso_8601",
+    "bytea_output": "hex",
+    "extra_float_digits": 1,
+    "client_min_messages": "error",
+    "jit": "off",
+    "max_parallel_workers_per_gather": 0,
+    "synchronize_seqscans": "off",
+}
+SESSION = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
+"""Options of a clone's connections; no role of a clone may change them."""
 
 
 @dataclass(slots=True)
 class Server:
-    """One Postgres server. Thread-safe; each administrative statement has a connection of its own or the shared one."""
+    """A server and this process's login on it. Thread-safe."""
 
     url: str
-    """Of a user that may create databases and roles."""
-    connections: BoundedSemaphore
-    """One for each connection that we may hold."""
+    """Of a superuser: the walls of a template are made of rights that only one can take away."""
     version: int
     """As Postgres counts: 150020 is 15.20."""
-    creates: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(CREATES_AT_ONCE))
-    _admin: psycopg.Connection | None = None
+    connections: int
+    """How many we may hold at once."""
+    login: str
+    password: str
+    _free: BoundedSemaphore
+    _admin: Link | None = None
     _lock: Lock = field(default_factory=Lock)
+    made: set[str] = field(default_factory=set)
+    """Copies that were made and not dropped yet."""
+
+    @staticmethod
+    def episode_name(prefix: str) -> str:
+        """A name for a copy: random, and short enough for every server."""
+        return f"{prefix}e_{secrets.token_hex(8)}"
 
     @classmethod
     def open(cls, url: str) -> "Server":
-        """Connect, and look what the server allows.
+        """Connect, look what the server allows, drop what dead runs left, and make this process's login.
 
         Raises:
-            DatabaseLost: it cannot be reached, or the user may not create databases and roles.
+            DatabaseLost: it cannot be reached, is too old, or its user is no superuser.
         """
-        with connected(url) as connection:
-            row = connection.execute(
-                "SELECT current_setting('max_connections')::int - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
-                " current_setting('server_version_num')::int, rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = current_user"
-            ).fetchone()
-        assert row is not None
-        free, version, is_super, may_databases, may_roles = row
-        if not (is_super or (may_databases and may_roles)):
-            raise DatabaseLost(
-                f"{shown(url)}: its user may not create databases and roles; give it CREATEDB and CREATEROLE, or another user"
-            )
-        if free - KEPT_CONNECTIONS < 4:
-            raise DatabaseLost(f"{shown(url)}: only {free} connections are free; raise max_connections")
-        return cls(url, BoundedSemaphore(free - KEPT_CONNECTIONS), version)
+        with connected(url) as link:
+            free, version = _looked_at(link, url)
+        server = cls(url, version, free, f"{PREFIX}r_{secrets.token_hex(8)}", secrets.token_hex(24), BoundedSemaphore(free))
+        server.prepare()
+        return server
+
+    def prepare(self) -> None:
+        """Make the roles, where the server lacks them; again after it was replaced by an empty one."""
+        reap_server(self)
+        with self.admin() as admin:
+            for name in GROUPS:
+                _ensure_group(admin, name)
+            if admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (self.login,)).fetchone():
+                return
+            login = sql.Identifier(self.login)
+            rights = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION INHERIT PASSWORD"
+            admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(self.password)))
+            admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, GROUPS)), login))
+            _label(admin, "ROLE", self.login, labels_for("database login"))
 
     def close(self) -> None:
-        """Let go of the administrator's connection. Idempotent."""
+        """Drop the login and let go of the server. Idempotent; a server that is gone is fine."""
+        try:
+            with self.admin() as admin:
+                admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(self.login)))
+        except (DatabaseLost, psycopg.Error):
+            pass  # gone with the server, or still in use: then `reap` finds it
         with self._lock:
-            admin, self._admin = self._admin, None
-            if admin is not None:
-                admin.close()
+            admin_link, self._admin = self._admin, None
+            if admin_link is not None:
+                admin_link.close()
 
     @contextmanager
-    def admin(self) -> Iterator[psycopg.Connection]:
+    def admin(self) -> Iterator[Link]:
         """The administrator's connection to the maintenance database; one caller at a time. A lost one is made again.
 
         Raises:
-            DatabaseLost: the server does not answer.
+            DatabaseLost: the server does not answer, or cannot do it.
         """
         with self._lock:
             try:
                 if self._admin is None or self._admin.closed:
-                    self._admin = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_S, options=OPTIONS)
+                    self._admin = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_S, options=_ADMIN)
                 yield self._admin
             except psycopg.OperationalError as error:
-                admin, self._admin = self._admin, None
-                if admin is not None:
-                    admin.close()
+                if self._admin is not None and self._admin.closed:
+                    self._admin = None
                 raise lost(self.url, error) from error
 
-    def url_of(self, database: str, user: str | None = None, password: str | None = None) -> str:
+    def url_of(self, database: str, *, as_login: bool = False) -> str:
         """The connection string of a database of this server."""
-        parts: dict[str, object] = {**conninfo_to_dict(self.url), "dbname": database}
-        if user is not None:
-            parts |= {"user": user, "password": password}
-        return make_conninfo("", **parts)  # type: ignore[arg-type]
+        parts: dict[str, Any] = {**conninfo_to_dict(self.url), "dbname": database}
+        if as_login:
+            parts |= {"user": self.login, "password": self.password}
+        return make_conninfo("", **parts)
 
-    def create(self, name: str, template: str, labels: Mapping[str, str]) -> None:
-        """Make a database, labelled in the next statement.
+    def connect(self, database: str) -> Link:
+        """A connection of this process's login; waits for a free one. Give it to `disconnect`.
+
+        Raises:
+            DatabaseLost: none became free in time, or the server does not answer.
+        """
+        if not self._free.acquire(timeout=WAIT_S):
+            raise DatabaseLost(
+                f"the database server {shown(self.url)}: all {self.connections} connections are in use;"
+                " raise max_connections, or use fewer cells"
+            )
+        try:
+            url = self.url_of(database, as_login=True)
+            return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_S, options=SESSION, prepare_threshold=None)
+        except psycopg.OperationalError as error:
+            self._free.release()
+            raise lost(self.url, error) from error
+        except BaseException:
+            self._free.release()
+            raise
+
+    def disconnect(self, link: Link) -> None:
+        """Close a connection of `connect`; once."""
+        link.close()
+        self._free.release()
+
+    def create(self, name: str, template: str) -> None:
+        """Make a database of `template`, closed to others. What a template's grants and comment say does not come with a copy.
 
         Raises:
             DatabaseLost: the server cannot; with its words.
         """
-        with self.creates, self.admin() as admin:
+        strategy = " STRATEGY FILE_COPY" if self.version >= 150000 and template != "template0" else ""
+        plain = " ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'" if template == "template0" else ""
+        make = sql.SQL("CREATE DATABASE {} TEMPLATE {}" + plain + strategy).format(sql.Identifier(name), sql.Identifier(template))
+        with self.admin() as admin:
             try:
-                admin.execute(
-                    sql.SQL(
-                        "CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY" if self.version >= 150000 else "CREATE DATABASE {} TEMPLATE {}"
-                    ).format(sql.Identifier(name), sql.Identifier(template))
-                )
-                self._label(admin, "DATABASE", name, labels)
+                self.made.add(name)
+                admin.execute(make)
+                _label(admin, "DATABASE", name, labels_for("database"))
+                admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
+                admin.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(name), sql.Identifier(OWNER)))
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
 
@@ -132,48 +195,121 @@ class Server:
             raise ValueError(f"{name!r} is not of ours")
         with self.admin() as admin:
             try:
+                if not admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+                    return
+                admin.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(sql.Identifier(name)))
                 admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
 
-    def ours(self) -> dict[str, dict[str, str]]:
-        """Labels of every database with our prefix, by name; empty ones where it has none of ours."""
+    def seal(self, name: str, final: str, mark: Mapping[str, Any]) -> None:
+        """Rename a built database, close it to connections, and write the ready mark last.
+
+        Raises:
+            DatabaseLost: the server cannot.
+        """
+        with self.admin() as admin:
+            try:
+                admin.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier(final)))
+                admin.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false IS_TEMPLATE true").format(sql.Identifier(final)))
+                _label(admin, "DATABASE", final, {**labels_for("database template"), **mark})
+            except psycopg.Error as error:
+                raise lost(self.url, error) from error
+
+    def comment_of(self, name: str) -> dict[str, Any] | None:
+        """What is written on a database of ours; empty where it is nothing of ours; `None` when there is no such database."""
+        with self.admin() as admin:
+            row = admin.execute("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s", (name,)).fetchone()
+        return None if row is None else _read(row[0])
+
+    def ours(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Labels of every database and login with our prefix, by (`DATABASE` or `ROLE`, name); empty ones where it has none of ours."""
         with self.admin() as admin:
             rows = admin.execute(
-                "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database WHERE starts_with(datname, %s)", (PREFIX,)
+                "SELECT 'DATABASE', datname, shobj_description(oid, 'pg_database') FROM pg_database WHERE starts_with(datname, %(prefix)s)"
+                " UNION ALL SELECT 'ROLE', rolname, shobj_description(oid, 'pg_authid') FROM pg_roles"
+                " WHERE starts_with(rolname, %(prefix)s)",
+                {"prefix": PREFIX},
             ).fetchall()
-        return {name: read_labels(comment) for name, comment in rows}
+        return {(what, name): _read(comment) for what, name, comment in rows}
 
-    def label(self, name: str, labels: Mapping[str, str]) -> None:
-        """Write the labels of a database anew."""
-        with self.admin() as admin:
-            self._label(admin, "DATABASE", name, labels)
+    @contextmanager
+    def building(self, key: str) -> Iterator[None]:
+        """Keep other processes from building the same template: a lock that ends with its connection.
 
-    @staticmethod
-    def _label(admin: psycopg.Connection, what: str, name: str, labels: Mapping[str, str]) -> None:
-        text = json.dumps(dict(labels), sort_keys=True)
-        admin.execute(sql.SQL("COMMENT ON {} {} IS {}").format(sql.SQL(what), sql.Identifier(name), sql.Literal(text)))
-
-
-OPTIONS = f"-c statement_timeout={STATEMENT_S * 1000} -c lock_timeout=30000 -c TimeZone=UTC -c client_min_messages=warning"
-
-
-def episode_name() -> str:
-    """A name for a clone; random, and short enough for every server."""
-    return f"{PREFIX}e_{secrets.token_hex(8)}"
+        Raises:
+            DatabaseLost: the server does not answer.
+        """
+        with connected(self.url) as link:
+            link.execute("SET statement_timeout = 0")
+            link.execute("SET lock_timeout = 0")
+            link.execute("SELECT pg_advisory_lock(%s)", (int(key[:15], 16),))
+            yield
 
 
-def template_name(key: str) -> str:
-    """The name of a sealed template."""
-    return f"{PREFIX}t_{key}"
+def reap_server(server: Server, *, everything: bool = False, older_than_s: float | None = None) -> ReapReport:
+    """Drop databases and logins of ours whose owner is dead; see `wardian.sandbox.reap.reap`. Idempotent.
+
+    Raises:
+        DatabaseLost: the server could not even list what it has.
+    """
+    removed, kept, problems = [], [], []
+    for (what, name), labels in sorted(server.ours().items()):
+        if not is_ours(labels):
+            continue
+        line = f"{what.lower()} {name} on {shown(server.url)}"
+        if not (everything or is_orphan(labels, older_than_s)):
+            kept.append(line)
+            continue
+        try:
+            if what == "DATABASE":
+                server.drop(name)
+            else:
+                with server.admin() as admin:
+                    admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(name)))
+        except (DatabaseLost, psycopg.Error) as error:
+            problems.append(f"{line}: {error}")
+        else:
+            removed.append(line)
+    return ReapReport(tuple(removed), tuple(kept), tuple(problems))
 
 
-def episode_labels() -> dict[str, str]:
-    return labels_for("database")
+def _looked_at(link: Link, url: str) -> tuple[int, int]:
+    """How many connections we may hold, and the server's version."""
+    row = link.execute(
+        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int -"
+        " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), current_setting('server_version_num')::int,"
+        " rolsuper FROM pg_roles WHERE rolname = current_user"
+    ).fetchone()
+    assert row is not None
+    free, version, is_super = int(row[0]) - KEPT_CONNECTIONS, int(row[1]), row[2]
+    if version < OLDEST:
+        raise DatabaseLost(f"{shown(url)}: it is Postgres {version // 10000}; 14 or later is needed")
+    if not is_super:
+        raise DatabaseLost(
+            f"{shown(url)}: its user is no superuser, and only one can take functions such as random() away from agents; name a superuser"
+        )
+    if free < LEAST_CONNECTIONS:
+        raise DatabaseLost(
+            f"{shown(url)}: only {max(free, 0)} connections are free beside the {KEPT_CONNECTIONS} left to others; raise max_connections"
+        )
+    return free, version
 
 
-def read_labels(comment: str | None) -> dict[str, str]:
-    """The labels in a comment; empty where it holds none of ours."""
+def _ensure_group(admin: Link, name: str) -> None:
+    try:
+        if not admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone():
+            admin.execute(sql.SQL("CREATE ROLE {} NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION").format(sql.Identifier(name)))
+    except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+        return  # another process was faster
+
+
+def _label(admin: Link, what: str, name: str, labels: Mapping[str, Any]) -> None:
+    text = json.dumps(dict(labels), sort_keys=True)
+    admin.execute(sql.SQL("COMMENT ON " + what + " {} IS {}").format(sql.Identifier(name), sql.Literal(text)))
+
+
+def _read(comment: str | None) -> dict[str, Any]:
     try:
         found = json.loads(comment or "")
     except ValueError:
@@ -182,35 +318,14 @@ def read_labels(comment: str | None) -> dict[str, str]:
 
 
 @contextmanager
-def connected(url: str) -> Iterator[psycopg.Connection]:
-    """A connection of one block, each statement by itself.
+def connected(url: str) -> Iterator[Link]:
+    """An administrator's connection of one block, each statement by itself.
 
     Raises:
         DatabaseLost: the server does not answer, or went away.
     """
     try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_S, options=OPTIONS) as connection:
-            yield connection
+        with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_S, options=_ADMIN) as link:
+            yield link
     except psycopg.OperationalError as error:
         raise lost(url, error) from error
-
-
-def lost(url: str, error: psycopg.Error) -> DatabaseLost:
-    """The error of a server that cannot serve, in words that say what to do."""
-    state, words = error.sqlstate or "", " ".join(str(error).split())
-    hints = {
-        "53300": "; it has no connection left: raise max_connections, or use fewer cells",
-        "53100": "; its disk is full",
-        "53200": "; it is out of memory",
-        "3D000": "; the template is gone and is made again at the next start",
-    }
-    return DatabaseLost(f"the database server {shown(url)}: {words}{hints.get(state, '')}")
-
-
-def shown(url: str) -> str:
-    """Where a server is, without its password."""
-    try:
-        parts = conninfo_to_dict(url)
-    except psycopg.Error:
-        return "(unreadable URL)"
-    return f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}"

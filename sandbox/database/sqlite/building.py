@@ -10,9 +10,9 @@ from sqlalchemy import MetaData
 from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 
 from wardian.sandbox.database.base import TemplateSource
-from wardian.sandbox.database.rows import INTERNAL, TableShape, any_shape, shapes_of, summed
-from wardian.sandbox.database.sqlite.clone import CallSession
-from wardian.sandbox.database.sqlite.connection import SEQUENCES, install_capture, open_image, quoted, rows_of
+from wardian.sandbox.database.calls import CallSession
+from wardian.sandbox.database.rows import INTERNAL, SEQUENCES, TableShape, any_shape, shapes_of, summed
+from wardian.sandbox.database.sqlite.connection import install_capture, open_image, quoted, rows_of
 from wardian.sandbox.database.sqlite.dialect import SharedEngine
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.roles import Role

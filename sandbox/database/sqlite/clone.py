@@ -10,11 +10,12 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, RowChange, Rows, Scalar, WorldDatabase
+from wardian.sandbox.database.calls import CallSession, rolled_back
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.rows import TableShape, fingerprint_of, summed
 from wardian.sandbox.database.sqlite.connection import mark_of, open_clone, quoted, rows_of
-from wardian.sandbox.database.sqlite.dialect import IN_CALL, SharedEngine, rolled_back
+from wardian.sandbox.database.sqlite.dialect import IN_CALL, SharedEngine
 from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.query import AgentQueries
@@ -36,26 +37,6 @@ class Sealed:
     counts: tuple[int, ...]
     totals: tuple[int, ...]
     engine: SharedEngine
-
-
-class CallSession(Session):
-    """The session of one tool call, whose transaction ends with the call and not before."""
-
-    def commit(self) -> None:
-        """Refuse: what a call writes is written whole when it ends well. Use `flush`.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError("a call is one transaction: it is committed when the call ends; use session.flush()")
-
-    def rollback(self) -> None:
-        """Refuse: a call is undone by raising. Use `begin_nested` to undo a part.
-
-        Raises:
-            RuntimeError: always.
-        """
-        raise RuntimeError("a call is one transaction: raise to undo it, or use session.begin_nested() for a part")
 
 
 class SqliteDatabase(WorldDatabase):

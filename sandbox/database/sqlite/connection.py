@@ -8,9 +8,6 @@ from wardian.sandbox.database.rows import Stored, TableShape
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.roles import SCHEMA_TABLE, Role
 
-SEQUENCES = TableShape("wardian_sequences", ("name", "last"), (0,))
-"""The last id given out, by table. It is state that later ids depend on, so it has a leaf in the fingerprint."""
-
 
 def open_image(image: bytes, dates: DateFunctions) -> sqlite3.Connection:
     """A connection to a copy of `image` in memory. Statements commit by themselves unless a transaction was begun."""

@@ -16,8 +16,8 @@ from sqlalchemy.dialects.sqlite.base import SQLiteDDLCompiler, SQLiteTypeCompile
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.types import DateTime
 
+from wardian.sandbox.database.calls import rolled_back
 from wardian.sandbox.database.types import check_real, check_text, instant_text, invalid
-from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
 IN_CALL = "wardian_in_call"
 """In the `info` of connections whose statements must all run inside a transaction."""
@@ -105,11 +105,6 @@ def _look_whether_rolled_back(cursor: Any, context: Any) -> None:
     """Refuse a statement of a call whose transaction is gone: `INSERT OR ROLLBACK` ended it, and all that follows would be kept."""
     if context is not None and IN_CALL in context.root_connection.info and not cursor.connection.in_transaction:
         raise rolled_back()
-
-
-def rolled_back() -> DatabaseProblem:
-    """The problem of a call that one of its statements has undone."""
-    return DatabaseProblem(DatabaseProblemKind.CONSTRAINT, "a statement that failed has rolled back the whole call; nothing of it is kept")
 
 
 def _run(execute: Callable[[str, Any], Any], statement: str, parameters: Any, rows: Sequence[Sequence[Any]]) -> None:

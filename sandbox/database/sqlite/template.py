@@ -15,10 +15,9 @@ from pathlib import Path
 
 from wardian.sandbox.database.base import Template, TemplateSource
 from wardian.sandbox.database.keys import template_key
-from wardian.sandbox.database.rows import fingerprint_of, shapes_of
+from wardian.sandbox.database.rows import SEQUENCES, fingerprint_of, shapes_of
 from wardian.sandbox.database.sqlite.building import Built, build_image, image_of_file, schema_text
 from wardian.sandbox.database.sqlite.clone import Sealed, SqliteDatabase
-from wardian.sandbox.database.sqlite.connection import SEQUENCES
 from wardian.sandbox.database.sqlite.dialect import SharedEngine
 from wardian.sandbox.errors import TemplateBroken
 from wardian.sandbox.fingerprint import digest

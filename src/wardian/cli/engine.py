@@ -13,7 +13,7 @@ from rich.table import Table
 from wardian.sandbox.doctor import Diagnosis, Status, diagnose
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import SandboxError
-from wardian.sandbox.images import ensure_images
+from wardian.sandbox.images import ensure_images, ensure_postgres_image
 from wardian.sandbox.reap import ReapReport, reap
 
 STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.FAILURE: "red"}
@@ -36,11 +36,21 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object
     raise typer.Exit(0 if diagnosis.usable else 1)
 
 
-def build_images() -> None:
+def build_images(
+    postgres: Annotated[
+        bool, typer.Option("--postgres", help="Also the server of `--db postgres`; else it is built on first use.")
+    ] = False,
+) -> None:
     """Build the images that cells run, where the engine lacks them."""
     console = _stderr()
+
+    def say(line: str) -> None:
+        console.print(line, style="dim", markup=False)
+
     try:
-        references = ensure_images(lambda line: console.print(line, style="dim", markup=False))
+        references = ensure_images(say)
+        if postgres:
+            references = (*references, ensure_postgres_image(say))
     except SandboxError as error:
         _give_up(error)
     print("images ready: " + " ".join(references))

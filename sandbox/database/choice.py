@@ -1,0 +1,87 @@
+"""Which engine holds a world's database, and a template on it for the length of a block."""
+
+import importlib.util
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+import anyio
+import anyio.to_thread
+
+from wardian.sandbox.database.base import Template, TemplateSource
+from wardian.sandbox.database.sqlite import SqliteTemplate
+from wardian.sandbox.engine import Engine
+from wardian.sandbox.errors import DatabaseLost
+from wardian.sandbox.images import ensure_postgres_image
+from wardian.sandbox.reap import reap
+
+EXTRA = "Postgres needs the driver psycopg: install Wardian with its extra, pip install 'wardian[postgres]'"
+
+
+class DatabaseEngine(StrEnum):
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseChoice:
+    """An engine; for Postgres the URL of a server, or `None` for one in a container of our own."""
+
+    engine: DatabaseEngine = DatabaseEngine.SQLITE
+    url: str | None = None
+
+
+def driver_missing(choice: DatabaseChoice) -> bool:
+    """Whether the choice needs a driver that is not installed."""
+    return choice.engine is DatabaseEngine.POSTGRES and importlib.util.find_spec("psycopg") is None
+
+
+@asynccontextmanager
+async def open_template(source: TemplateSource, choice: DatabaseChoice, spares: int = 1) -> AsyncIterator[Template]:
+    """Make the template of `source` on the chosen engine. On Postgres, `spares` clones are kept ready, and all is dropped at the end.
+
+    Raises:
+        DatabaseLost: the driver is not installed, or the server cannot be had.
+        TemplateBroken: the source cannot be kept exactly.
+        SandboxError: the container engine failed.
+    """
+    if choice.engine is DatabaseEngine.SQLITE:
+        yield await anyio.to_thread.run_sync(SqliteTemplate.build, source)
+        return
+    if driver_missing(choice):
+        raise DatabaseLost(EXTRA)
+    async with AsyncExitStack() as stack:
+        url = choice.url or await stack.enter_async_context(_own_server())
+        yield await stack.enter_async_context(_on_server(source, url, spares))
+
+
+@asynccontextmanager
+async def _own_server() -> AsyncIterator[str]:
+    from wardian.sandbox.database.postgres.managed import managed_server
+
+    image = await anyio.to_thread.run_sync(ensure_postgres_image)
+    engine = await Engine.open()
+    try:
+        await reap(engine)
+        async with managed_server(engine, image) as url:
+            yield url
+    finally:
+        engine.close()
+
+
+@asynccontextmanager
+async def _on_server(source: TemplateSource, url: str, spares: int) -> AsyncIterator[Template]:
+    from wardian.sandbox.database.postgres.server import Server
+    from wardian.sandbox.database.postgres.template import PostgresTemplate
+
+    server = await anyio.to_thread.run_sync(Server.open, url)
+    template = None
+    try:
+        template = await anyio.to_thread.run_sync(PostgresTemplate.build, source, server, spares)
+        yield template
+    finally:
+        with anyio.CancelScope(shield=True):
+            if template is not None:
+                await anyio.to_thread.run_sync(template.close)
+            await anyio.to_thread.run_sync(server.close)

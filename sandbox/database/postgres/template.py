@@ -1,0 +1,164 @@
+"""Sealed Postgres templates. A template is a database that nobody may connect to; its comment is the ready mark, written last.
+
+It is built under another name, and renamed when it is whole, so what a killed builder leaves is never taken for one.
+"""
+
+import secrets
+from collections.abc import Sequence
+
+import psycopg
+
+from wardian.sandbox.database.base import Template, TemplateSource
+from wardian.sandbox.database.keys import template_key
+from wardian.sandbox.database.postgres.building import Sums, build, schema_statements, sums_of
+from wardian.sandbox.database.postgres.cells import Wire, quoted, wires_of
+from wardian.sandbox.database.postgres.clone import PostgresDatabase, Sealed
+from wardian.sandbox.database.postgres.dialect import SharedEngine
+from wardian.sandbox.database.postgres.keeper import Keeper
+from wardian.sandbox.database.postgres.problems import lost
+from wardian.sandbox.database.postgres.resources import Copy
+from wardian.sandbox.database.postgres.server import PREFIX, Server, connected
+from wardian.sandbox.database.rows import fingerprint_of
+from wardian.sandbox.errors import DatabaseLost, TemplateBroken
+
+
+class PostgresTemplate(Template):
+    """A sealed start state on a server. `close` it: then its clones, spares and itself are dropped."""
+
+    def __init__(self, source: TemplateSource, server: Server, spares: int) -> None:
+        with connected(server.url) as link:
+            engine = SharedEngine(link)
+        wires = wires_of(source.metadata)
+        self._source, self._server, self._engine = source, server, engine
+        schema = "\n".join(schema_statements(source.metadata, engine))
+        self.key = template_key(source, schema, f"postgres {server.version}")
+        self._name = f"{PREFIX}t_{self.key}"
+        sums, built_here = self._found_or_built(wires)
+        self._sealed = Sealed(self.key, wires, sums.counts, sums.totals, engine, server)
+        self.fingerprint = fingerprint_of([wire.shape for wire in wires], zip(sums.counts, sums.totals, strict=True))
+        self.size_bytes = self._size()
+        if not built_here:
+            self._check(sums)
+        self._keeper: Keeper[Copy] = Keeper(spares, self._copy)
+        self._keeper.start()
+
+    @classmethod
+    def build(cls, source: TemplateSource, server: Server, spares: int = 1) -> "PostgresTemplate":
+        """The template of `source`: the one that the server has, else built. Processes wait for each other.
+
+        `spares` clones are kept ready.
+
+        Raises:
+            TemplateBroken: the source cannot be kept exactly, or what the server has is not what was sealed.
+            DatabaseLost: the server does not answer or cannot go on.
+        """
+        return cls(source, server, spares)
+
+    def clone(self) -> PostgresDatabase:
+        """A clone of its own: a spare where one is ready, else made at once.
+
+        Raises:
+            DatabaseLost: the server does not answer or cannot go on.
+            TemplateBroken: the copy is not what was sealed.
+        """
+        while (spare := self._keeper.take()) is not None:
+            if spare.answers():
+                return PostgresDatabase(self._sealed, spare)
+            spare.close()  # the server was restarted meanwhile
+        return PostgresDatabase(self._sealed, self._copy_or_rebuilt())
+
+    @property
+    def spares_ready(self) -> int:
+        """How many clones wait to be taken."""
+        return self._keeper.ready
+
+    def close(self) -> None:
+        """Drop the spares, what clones were left, and the template. A server that is gone is fine."""
+        for spare in self._keeper.close():
+            spare.close()
+        for name in [*self._server.made, self._name]:
+            try:
+                self._server.drop(name)
+                self._server.made.discard(name)
+            except DatabaseLost:
+                continue  # gone with the server, or another process copies it just now: `reap` finds it
+
+    def _copy_or_rebuilt(self) -> Copy:
+        """A copy; where the template is gone (the server was replaced, or another process dropped it), of one that is built again."""
+        try:
+            return self._copy()
+        except DatabaseLost:
+            if self._server.comment_of(self._name) is not None:
+                raise
+        self._server.prepare()
+        sums, _ = self._found_or_built(self._sealed.wires)
+        if (sums.counts, sums.totals) != (self._sealed.counts, self._sealed.totals):
+            raise TemplateBroken(
+                f"template {self._name}: it was built again and is another one; its seed rows depend on more than their inputs"
+            )
+        return self._copy()
+
+    def _copy(self) -> Copy:
+        return Copy.make(self._server, self._name, self._keeper.later, self._check_counts)
+
+    def _check_counts(self, link: psycopg.Connection[tuple[object, ...]]) -> None:
+        """Compare the tables and their numbers of rows: a copy without its data must never be handed out."""
+        wires = self._sealed.wires
+        counts = ", ".join(f"(SELECT count(*) FROM public.{quoted(wire.shape.name)})" for wire in wires)
+        try:
+            found = link.execute(f"SELECT {counts}".encode()).fetchone()
+        except psycopg.errors.UndefinedTable as error:
+            raise TemplateBroken(f"a copy of {self._name} lacks a table: {error}") from error
+        if found != self._sealed.counts:
+            raise TemplateBroken(f"a copy of {self._name} has {found} rows in its tables and not {self._sealed.counts}")
+
+    def _found_or_built(self, wires: Sequence[Wire]) -> tuple[Sums, bool]:
+        """The sums of the template, and whether it was built here."""
+        with self._server.building(self.key):
+            found = self._server.comment_of(self._name)
+            if found and "tables" in found:
+                return self._marked(found["tables"], wires), False
+            if found is not None:
+                self._server.drop(self._name)  # half built: renamed, and not yet marked
+            return self._built(wires), True
+
+    def _marked(self, tables: dict[str, list[str]], wires: Sequence[Wire]) -> Sums:
+        if sorted(tables) != sorted(wire.shape.name for wire in wires):
+            raise self._broken("its mark names other tables")
+        marked = [tables[wire.shape.name] for wire in wires]
+        return Sums(tuple(int(count) for count, _ in marked), tuple(int(total, 16) for _, total in marked))
+
+    def _built(self, wires: Sequence[Wire]) -> Sums:
+        name = f"{PREFIX}b_{secrets.token_hex(8)}"
+        self._server.create(name, "template0")
+        try:
+            with connected(self._server.url_of(name)) as link:
+                sums = build(link, self._source, wires, self._engine)
+            tables = zip(wires, sums.counts, sums.totals, strict=True)
+            self._server.seal(name, self._name, {"tables": {wire.shape.name: [count, f"{total:032x}"] for wire, count, total in tables}})
+        except psycopg.Error as error:
+            raise TemplateBroken(f"template {self._source.name}: {' '.join(str(error).split())}") from error
+        finally:
+            self._server.drop(name)  # gone already when it was sealed
+        return sums
+
+    def _check(self, sums: Sums) -> None:
+        """Read every row of a template that was found, once."""
+        copy = Copy.make(self._server, self._name, None, self._check_counts)
+        try:
+            if sums_of(copy.link, self._sealed.wires) != sums:
+                raise self._broken("its rows are not those that were sealed")
+        except psycopg.Error as error:
+            raise lost(self._server.url, error) from error
+        finally:
+            copy.close()
+
+    def _size(self) -> int:
+        with self._server.admin() as admin:
+            row = admin.execute("SELECT pg_database_size(%s)", (self._name,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def _broken(self, what: str) -> TemplateBroken:
+        return TemplateBroken(
+            f"template database {self._name}: {what}; drop it to have it built again (`wardian reap --db-url URL --everything`)"
+        )
