@@ -12,8 +12,8 @@ from wardian.envs.registry import cell_spec
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.sandbox.cell import CellSpec, Tier
-from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.database.base import Template
+from wardian.sandbox.database.choice import DatabaseChoice, open_template
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellUnavailable
 from wardian.sandbox.pool import CellPool
@@ -68,19 +68,20 @@ async def open_ground(
     uids: Sequence[int] = (),
     deep_checks: bool = False,
     image: str | None = None,
+    database: DatabaseChoice | None = None,
 ) -> AsyncIterator[Ground]:
     """Make the template, and `cells` cells of `tier` (`None`: the best that works here). All is gone when the block ends.
 
     What dead runs left in the engine is removed first. `uids` are preferred for the agents of the cells. With
     `deep_checks` every file that a cell stands on is hashed when it is made, and again when its pool is audited.
-    `image` is an adopted one; `None` is the agent image.
+    `image` is an adopted one; `None` is the agent image. `database` says where the template is made; `None` is SQLite.
 
     Raises:
         SandboxError: the engine, a cell or the template cannot be had.
         TaskError: the image lacks what the world's tools need.
     """
     async with AsyncExitStack() as stack:
-        template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template)
+        template = await stack.enter_async_context(open_template(world.template, database or DatabaseChoice(), spares=cells))
         pool = None
         if world.needs_cell:
             engine = await Engine.open()

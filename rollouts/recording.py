@@ -74,7 +74,7 @@ def tool_schemas(world: WorldDefinition) -> list[dict[str, Json]]:
     return [openai_schema(tool) for tool in world.tools]
 
 
-def versions_of(world: WorldDefinition, template_key: str, image: str | None) -> Versions:
+def versions_of(world: WorldDefinition, template_key: str, image: str | None, database: str = "sqlite") -> Versions:
     """The versions that a trajectory of `world` carries."""
     return Versions(
         wardian=__version__,
@@ -82,6 +82,7 @@ def versions_of(world: WorldDefinition, template_key: str, image: str | None) ->
         renderer=RENDERER_VERSION,
         tools=tools_digest(world),
         template=template_key,
+        database=database,
         image=image,
     )
 

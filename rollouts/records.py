@@ -45,6 +45,8 @@ class Versions(Record):
     """Digest over the names, versions and schemas of all tools of the world."""
     template: str
     """Content address of the database template."""
+    database: str = "sqlite"
+    """Engine of the database: `sqlite` or `postgres`."""
     image: str | None
     """Image of the cell by a reference that hashes its sources; `None` when the world needs no cell."""
 

@@ -101,6 +101,9 @@ def _why_not(attempts: Sequence[AttemptLog]) -> str:
 def foreign(start: EpisodeStart, setting: Setting) -> tuple[str, ...]:
     """In what a log's versions are not those here."""
     recorded, here = start.versions.model_dump(), setting.versions.model_dump()
+    if recorded["database"] != here["database"]:
+        # Asked for: the other engine. Its template has another key; that its rows are the same is what the fingerprint of the start says.
+        here |= {name: recorded[name] for name in ("database", "template")}
     lines = [f"{name}: recorded {recorded[name]}, here {here[name]}" for name in recorded if recorded[name] != here[name]]
     counted, counts = start.tokenizer, setting.tokenizer
     if (counted.name, counted.version) != (counts.name, counts.version):
@@ -131,7 +134,7 @@ def setting_of(start: EpisodeStart, ground: Ground) -> Setting:
     return Setting(
         world=ground.world,
         asked_for=start.world,
-        versions=versions_of(ground.world, ground.template.key, ground.image),
+        versions=versions_of(ground.world, ground.template.key, ground.image, ground.template.engine),
         faults=FaultProfile.model_validate(start.faults),
         malformed=start.malformed,
         recompute_every=start.recompute_every,

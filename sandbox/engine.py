@@ -135,7 +135,9 @@ class Engine:
             raise
 
     async def attach(self, container_id: str, *, output: bool = True) -> socket.socket:
-        """Open a raw stream to the container's stdin and (with `output`) its stdout and stderr, as a connected, non-blocking socket of the caller's.
+        """Open a raw stream to the container's stdin, stdout and stderr, as a connected, non-blocking socket of the caller's.
+
+        Without `output` to its stdin alone: then nothing has to be read from the socket.
 
         To be done before `start`: what a container writes earlier than that is not seen. Output comes in the engine's frames
         (8 bytes of header: stream, three zeros, length).

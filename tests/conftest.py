@@ -8,9 +8,13 @@ from pathlib import Path
 
 import docker
 import pytest
+from anyio.from_thread import start_blocking_portal
 
+from wardian.sandbox.database.postgres.managed import managed_server
+from wardian.sandbox.database.postgres.server import Server
+from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import SandboxError
-from wardian.sandbox.images import require_agent_image
+from wardian.sandbox.images import ensure_postgres_image, require_agent_image
 from wardian.sandbox.labels import CREATED, PID, RUN, is_ours, owner_is_here
 from wardian.sandbox.reap import is_orphan
 
@@ -39,6 +43,25 @@ def nothing_left_behind() -> Iterator[None]:
     while (left := things_of_ours(started) + descendants(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left, "left behind by this test run: " + "; ".join(left)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A server in a container of its own, started by the first test that needs one."""
+    image = ensure_postgres_image()
+    with start_blocking_portal() as portal:
+        engine = portal.call(Engine.open)
+        with portal.wrap_async_context_manager(managed_server(engine, image)) as url:
+            yield url
+        engine.close()
+
+
+@pytest.fixture(scope="session")
+def server(postgres_url: str) -> Iterator[Server]:
+    """This process's login on it."""
+    opened = Server.open(postgres_url)
+    yield opened
+    opened.close()
 
 
 def things_of_ours(since: float) -> list[str]:

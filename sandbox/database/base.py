@@ -140,6 +140,8 @@ class WorldDatabase(ABC):
 class Template(ABC):
     """A sealed start state."""
 
+    engine: str
+    """`sqlite` or `postgres`."""
     key: str
     """Content address: hash of all named inputs."""
     fingerprint: Fingerprint

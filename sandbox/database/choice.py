@@ -52,7 +52,7 @@ async def open_template(source: TemplateSource, choice: DatabaseChoice, spares: 
     if driver_missing(choice):
         raise DatabaseLost(EXTRA)
     async with AsyncExitStack() as stack:
-        url = choice.url or await stack.enter_async_context(_own_server())
+        url = await stack.enter_async_context(_own_server()) if choice.url is None else choice.url
         yield await stack.enter_async_context(_on_server(source, url, spares))
 
 

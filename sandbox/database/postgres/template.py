@@ -25,6 +25,8 @@ from wardian.sandbox.errors import DatabaseLost, TemplateBroken
 class PostgresTemplate(Template):
     """A sealed start state on a server. `close` it: then its clones, spares and itself are dropped."""
 
+    engine = "postgres"
+
     def __init__(self, source: TemplateSource, server: Server, spares: int) -> None:
         with connected(server.url) as link:
             engine = SharedEngine(link)

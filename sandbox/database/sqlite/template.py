@@ -32,6 +32,8 @@ def default_directory() -> Path:
 class SqliteTemplate(Template):
     """A sealed start state. It holds its image in memory; closing is not needed."""
 
+    engine = "sqlite"
+
     def __init__(self, key: str, built: Built, engine: SharedEngine) -> None:
         self.key = key
         self.size_bytes = len(built.image)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from wardian.cli import database
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress
 from wardian.cli.run import tier_of
@@ -34,6 +35,8 @@ def replay(
     cells: Annotated[int | None, typer.Option(min=1, max=256, help="How many at once. Default: as many as it was recorded with.")] = None,
     tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
     image: Annotated[str | None, typer.Option(help="What cells run. Default: the image that was recorded.")] = None,
+    db: Annotated[str | None, typer.Option(help=f"Engine of the database: {database.NAMES}. Default: the one that was recorded.")] = None,
+    db_url: database.Url = None,
     force: Annotated[bool, typer.Option("--force", help="Run a log of other versions too, and see what differs.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
 ) -> None:
@@ -49,7 +52,7 @@ def replay(
         log = TrajectoryLog.open(where)
         chosen = select(log, episode)
         shown = EpisodeProgress(console, len(chosen.episodes), shown=progress, verb="replaying")
-        order = Order(log, chosen.episodes, tier_of(tier), cells, to_step, force, shown, image)
+        order = Order(log, chosen.episodes, tier_of(tier), cells, to_step, force, shown, image, db, db_url)
         signal = run_until_signal(order.play)
     for warning in log.warnings:
         shown.note(f"warning: {warning}")
@@ -70,6 +73,8 @@ class Order:
     force: bool
     progress: EpisodeProgress
     image: str | None
+    db: str | None
+    db_url: str | None
     results: list[Replayed] = field(default_factory=list)
 
     async def play(self) -> None:
@@ -79,13 +84,16 @@ class Order:
             LogForeign, LogBroken: as `Replay.run`.
             SandboxError: cells or template cannot be had.
         """
-        for world, image in dict.fromkeys(_ground_of(episode) for episode in self.episodes):
-            await self._play(world, image, [episode for episode in self.episodes if _ground_of(episode) == (world, image)])
+        for found in dict.fromkeys(_ground_of(episode) for episode in self.episodes):
+            await self._play(*found, [episode for episode in self.episodes if _ground_of(episode) == found])
 
-    async def _play(self, world: str, recorded: str | None, episodes: list[AttemptLog]) -> None:
+    async def _play(self, world: str, recorded: str | None, engine: str, episodes: list[AttemptLog]) -> None:
         uids = uids_of(episodes)
         cells = self.cells or max(1, len(uids))
-        async with open_ground(load_world(world), cells=cells, tier=self.tier, uids=uids, image=self.image or recorded) as ground:
+        choice = database.choice_of(self.db or engine, self.db_url)
+        async with open_ground(
+            load_world(world), cells=cells, tier=self.tier, uids=uids, image=self.image or recorded, database=choice
+        ) as ground:
             with self.progress:
                 again = Replay(self.log, ground, self.force, self.to_step, self._watch)
                 self.results += await again.run(episodes, workers=cells)
@@ -94,11 +102,11 @@ class Order:
         self.progress.advance("" if replayed.identical else f"differs: {replayed.episode_id}")
 
 
-def _ground_of(attempt: AttemptLog) -> tuple[str, str | None]:
-    """World, and the image where it was an adopted one: the agent image's tag is a version, and compared as such."""
+def _ground_of(attempt: AttemptLog) -> tuple[str, str | None, str]:
+    """World, engine of its database, and image where it was an adopted one: the agent image's tag is a version, and compared as such."""
     assert attempt.start is not None, "only started attempts are selected"
     image = attempt.start.versions.image
-    return attempt.start.world, image if image and image.startswith(f"{REPOSITORY}:") else None
+    return attempt.start.world, image if image and image.startswith(f"{REPOSITORY}:") else None, attempt.start.versions.database
 
 
 def _report(results: list[Replayed], chosen: Selection) -> int:

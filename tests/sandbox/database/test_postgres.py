@@ -1,0 +1,173 @@
+"""What only the Postgres engine has: its sealing, spares, rights, and what becomes of it when the server fails."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import text
+
+from wardian.sandbox.database.base import QueryLimits, TemplateSource, WorldDatabase
+from wardian.sandbox.database.postgres.clone import PostgresDatabase
+from wardian.sandbox.database.postgres.server import Server
+from wardian.sandbox.database.postgres.template import PostgresTemplate
+from wardian.sandbox.database.sqlite import SqliteTemplate
+from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
+
+from .conftest import orders
+
+
+@pytest.fixture(scope="module")
+def template(shop_source: TemplateSource, server: Server) -> Iterator[PostgresTemplate]:
+    made = PostgresTemplate.build(shop_source, server, spares=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def clone(template: PostgresTemplate) -> Iterator[PostgresDatabase]:
+    made = template.clone()
+    yield made
+    made.close()
+
+
+def test_both_engines_have_one_fingerprint(template: PostgresTemplate, shop: SqliteTemplate, clone: WorldDatabase) -> None:
+    assert template.fingerprint == shop.fingerprint == clone.recompute() == clone.fingerprint()
+
+
+def test_the_same_call_leaves_the_same_fingerprint_and_changes(shop: SqliteTemplate, clone: WorldDatabase) -> None:
+    other = shop.clone()
+    for database in (clone, other):
+        with database.transaction() as session:
+            session.execute(orders.update().where(orders.c.id > 3).values(total=5))
+            session.execute(orders.insert().values(id=database.allocate_id(session, "orders"), customer_id=1, total=2**62))
+    assert clone.fingerprint() == other.fingerprint() == clone.recompute()
+    assert clone.take_changes() == other.take_changes()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COMMIT",
+        "ROLLBACK",
+        "RESET ROLE",
+        "SET ROLE wardian_owner",
+        "SET statement_timeout = 0",
+        "SELECT set_config('role', 'wardian_owner', false)",
+        "SELECT 1; RESET ROLE",
+        "CREATE TABLE x(y int)",
+        "CREATE TEMP TABLE x(y int)",
+        "SELECT 1 AS y INTO x",
+        "DROP TABLE orders",
+        "ALTER TABLE orders DISABLE TRIGGER ALL",
+        "TRUNCATE orders",
+        "COPY orders TO PROGRAM 'cat'",
+        "DO $$ BEGIN NULL; END $$",
+        "UPDATE wardian_sequences SET last = 0",
+        "DELETE FROM wardian_journal",
+        "SELECT * FROM wardian_journal",
+        "SELECT pg_read_file('/etc/passwd')",
+        "SELECT lo_create(1)",
+        "SELECT lo_import('/etc/passwd')",
+        "SELECT pg_sleep(9)",
+        "SELECT pg_terminate_backend(1)",
+        "SELECT pg_advisory_lock(1)",
+        "SELECT random()",
+        "SELECT now()",
+        "SELECT CURRENT_TIMESTAMP",
+        "SELECT 'now'::timestamptz",
+        "SELECT gen_random_uuid()",
+        "SELECT * FROM pg_stat_activity",
+        "SELECT rolname FROM pg_roles",
+        "SELECT datname FROM pg_database",
+        "SELECT query_to_xml('select 1', true, true, '')",
+        "SELECT current_setting('server_version')",
+        "SELECT xmin FROM orders",
+        "SELECT ctid FROM orders",
+        "SELECT nextval('wardian_journal_seq_seq')",
+        "NOTIFY x",
+        "LOCK TABLE orders",
+    ],
+)
+def test_neither_a_tool_nor_an_agent_leaves_the_rows(clone: WorldDatabase, sql: str) -> None:
+    before = clone.fingerprint()
+    with pytest.raises(DatabaseProblem) as caught, clone.transaction() as session:
+        session.connection().exec_driver_sql(sql)
+    assert caught.value.kind is DatabaseProblemKind.FORBIDDEN
+    with pytest.raises(DatabaseProblem):
+        clone.query(sql)
+    assert clone.fingerprint() == before == clone.recompute()
+    assert clone.query("SELECT count(*) FROM orders").rows == ((7,),)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE orders SET total = 0",
+        "WITH x AS (DELETE FROM orders RETURNING id) SELECT * FROM x",
+        "SELECT * FROM orders FOR UPDATE",
+        "SELECT 1) AS q; DELETE FROM orders; SELECT * FROM (SELECT 1",
+        "SELECT 1) AS q WHERE true OR (true",
+        "SELECT $$a$$; DELETE FROM orders",
+        "SELECT /* /* */ ; */ 1; DELETE FROM orders",
+        "SELECT E'\\'; DELETE FROM orders; --'; DELETE FROM orders",
+        "EXPLAIN ANALYZE DELETE FROM orders",
+        "SELECT wardian_fits(1, 2), * FROM wardian_sequences",
+        "SELECT pg_catalog.set_config('statement_timeout', '0', false)",
+        "",
+        "selec 1",
+        "SELECT nothing FROM orders",
+        "SELECT :missing",
+    ],
+)
+def test_what_an_agent_may_not_ask_is_refused_and_harmless(clone: WorldDatabase, sql: str) -> None:
+    with pytest.raises(DatabaseProblem) as caught:
+        clone.query(sql)
+    assert caught.value.kind in (DatabaseProblemKind.FORBIDDEN, DatabaseProblemKind.SYNTAX)
+    assert clone.recompute() == clone.fingerprint()
+
+
+def test_every_kind_of_value_has_one_form(clone: WorldDatabase) -> None:
+    sql = (
+        "SELECT NULL, 1, 2.5, '-0'::float8, '\\x00ff'::bytea, 'Infinity'::float8, 'NaN'::float8, true, sum(total), avg(total),"
+        " min(c.since), date '2026-01-02', interval '1 day', array[1,2], json_build_object('a', 1) FROM orders, customers c WHERE c.id = 1"
+    )
+    row = clone.query(sql).rows[0]
+    assert row[:11] == (None, 1, 2.5, 0.0, "\\x00ff", "Infinity", "NaN", True, 2800, 400, "2026-02-28T09:00:00.000Z")
+    assert row[11:] == ("2026-01-02", "P1D", "{1,2}", '{"a" : 1}')
+
+
+def test_parameters_are_values(clone: WorldDatabase) -> None:
+    found = clone.query("SELECT id, :name::text FROM orders WHERE id < :top ORDER BY id", {"top": 2, "name": "' ; --"})
+    assert found.rows == ((1, "' ; --"),)
+
+
+def test_time_memory_rows_and_bytes_are_limited(clone: WorldDatabase) -> None:
+    started = time.monotonic()
+    for sql, kind in (
+        ("SELECT count(*) FROM generate_series(1, 10000000000)", DatabaseProblemKind.TOO_SLOW),
+        ("SELECT repeat('x', 100000)", DatabaseProblemKind.INVALID_VALUE),
+        ("SELECT length(repeat('x', 1000000000))", DatabaseProblemKind.TOO_SLOW),
+        ("SELECT 1 / 0", DatabaseProblemKind.INVALID_VALUE),
+    ):
+        with pytest.raises(DatabaseProblem) as caught:
+            clone.query(sql, limits=QueryLimits(time_s=0.5, bytes=1000))
+        assert caught.value.kind is kind, sql
+    assert time.monotonic() - started < 20
+    found = clone.query("SELECT * FROM generate_series(1, 1000)", limits=QueryLimits(rows=120))
+    assert (len(found.rows), found.truncated) == (120, True)
+
+
+def test_limits_hold_in_a_clone_though_no_template_hands_them_on(clone: PostgresDatabase) -> None:
+    for name, value in (("statement_timeout", "20s"), ("TimeZone", "UTC"), ("search_path", "public"), ("jit", "off")):
+        row = clone._copy.link.execute(f"SHOW {name}".encode()).fetchone()
+        assert row is not None
+        assert row[0] == value
+
+
+def test_the_schema_is_shown_without_what_is_ours(clone: WorldDatabase) -> None:
+    assert clone.query("SELECT table_name FROM information_schema.tables ORDER BY 1").rows == (("customers",), ("lines",), ("orders",))
+    found = clone.query(
+        "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'customers' ORDER BY ordinal_position"
+    )
+    assert found.rows[3:5] == (("since", "timestamp with time zone"), ("score", "double precision"))
