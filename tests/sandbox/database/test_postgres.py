@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import text
 
 from wardian.sandbox.database.base import QueryLimits, TemplateSource, WorldDatabase
 from wardian.sandbox.database.postgres.clone import PostgresDatabase
