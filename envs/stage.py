@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import anyio.to_thread
+
 from wardian.envs.approvals import offer, revoke, scope_events
 from wardian.envs.conversation import Conversation
 from wardian.envs.definition import WorldDefinition
@@ -56,7 +58,7 @@ class Stage:
         """
         try:
             self.lease = await self.cells.acquire(uid) if self.cells else None
-            database = self.template.clone()
+            database = await anyio.to_thread.run_sync(self.template.clone) if self.template.blocks else self.template.clone()
             self._held.callback(database.close)
             world = make_world(task, seed, database, self.lease.cell if self.lease else None)
             world.verify_start(self.template.fingerprint)

@@ -51,7 +51,7 @@ def postgres_url() -> Iterator[str]:
     image = ensure_postgres_image()
     with start_blocking_portal() as portal:
         engine = portal.call(Engine.open)
-        with portal.wrap_async_context_manager(managed_server(engine, image)) as url:
+        with portal.wrap_async_context_manager(managed_server(engine, image)) as (url, _):
             yield url
         engine.close()
 

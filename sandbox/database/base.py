@@ -142,6 +142,8 @@ class Template(ABC):
 
     engine: str
     """`sqlite` or `postgres`."""
+    blocks: bool = False
+    """Whether `clone` may wait for a server; an event loop then calls it in a thread."""
     key: str
     """Content address: hash of all named inputs."""
     fingerprint: Fingerprint

@@ -1,10 +1,13 @@
 """Which engine holds a world's database, and a template on it for the length of a block."""
 
+from __future__ import annotations
+
 import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -15,6 +18,9 @@ from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import DatabaseLost
 from wardian.sandbox.images import ensure_postgres_image
 from wardian.sandbox.reap import reap
+
+if TYPE_CHECKING:
+    from wardian.sandbox.database.postgres.managed import Lasting
 
 EXTRA = "Postgres needs the driver psycopg: install Wardian with its extra, pip install 'wardian[postgres]'"
 
@@ -52,30 +58,32 @@ async def open_template(source: TemplateSource, choice: DatabaseChoice, spares: 
     if driver_missing(choice):
         raise DatabaseLost(EXTRA)
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(_own_server()) if choice.url is None else choice.url
-        yield await stack.enter_async_context(_on_server(source, url, spares))
+        lasting = await stack.enter_async_context(_own_server()) if choice.url is None else None
+        yield await stack.enter_async_context(_on_server(source, choice.url or "", lasting, spares))
 
 
 @asynccontextmanager
-async def _own_server() -> AsyncIterator[str]:
-    from wardian.sandbox.database.postgres.managed import managed_server
+async def _own_server() -> AsyncIterator[Lasting]:
+    from wardian.sandbox.database.postgres.managed import lasting_server
 
     image = await anyio.to_thread.run_sync(ensure_postgres_image)
     engine = await Engine.open()
     try:
         await reap(engine)
-        async with managed_server(engine, image) as url:
-            yield url
+        async with lasting_server(engine, image) as lasting:
+            yield lasting
     finally:
         engine.close()
 
 
 @asynccontextmanager
-async def _on_server(source: TemplateSource, url: str, spares: int) -> AsyncIterator[Template]:
+async def _on_server(source: TemplateSource, url: str, lasting: Lasting | None, spares: int) -> AsyncIterator[Template]:
     from wardian.sandbox.database.postgres.server import Server
     from wardian.sandbox.database.postgres.template import PostgresTemplate
 
-    server = await anyio.to_thread.run_sync(Server.open, url)
+    server = await anyio.to_thread.run_sync(Server.open, lasting.url if lasting else url)
+    if lasting is not None:
+        lasting.moved = server.moved
     template = None
     try:
         template = await anyio.to_thread.run_sync(PostgresTemplate.build, source, server, spares)

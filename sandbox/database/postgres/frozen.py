@@ -1,5 +1,6 @@
 """Immutable copies of a clone. Taking one costs nothing: a snapshot is taken when it is read, or just before the clone changes."""
 
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -70,6 +71,7 @@ class FrozenCopy(FrozenDatabase):
     def __init__(self, moment: Moment, engine: SharedEngine, fingerprint: Fingerprint) -> None:
         moment.holders += 1
         self._moment: Moment | None = moment
+        self._give_back = weakref.finalize(self, moment.release)  # a copy that nobody closed must not keep its connection
         self._engine = engine
         self._fingerprint = fingerprint
 
@@ -108,9 +110,8 @@ class FrozenCopy(FrozenDatabase):
         return self._fingerprint
 
     def close(self) -> None:
-        moment, self._moment = self._moment, None
-        if moment is not None:
-            moment.release()
+        self._moment = None
+        self._give_back()
 
 
 def _asked(moment: Moment, raw: psycopg.Connection[Any], sql: str) -> None:

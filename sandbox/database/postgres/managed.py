@@ -6,13 +6,15 @@ standard input, which the engine closes when the owner's process ends, SIGKILL i
 
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import psycopg
+from anyio.abc import TaskStatus
 
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellUnavailable, EngineUnavailable
@@ -21,6 +23,8 @@ from wardian.sandbox.labels import labels_for
 PORT = "5432/tcp"
 START_S = 30.0
 POLL_S = 0.05
+LOOK_S = 1.0
+"""How often a server is looked after; one that ended has a successor within two of these."""
 BACKEND_BYTES = 256 << 20
 """Memory of its own that one connection may have."""
 ANSWERS = 2
@@ -45,8 +49,53 @@ SETTINGS = {
 
 
 @asynccontextmanager
-async def managed_server(engine: Engine, image: str, *, data_mib: int = 2048, memory_mib: int = 1024) -> AsyncIterator[str]:
-    """Start a server and give the URL of its superuser; the server is gone when the block ends.
+async def lasting_server(engine: Engine, image: str) -> AsyncIterator["Lasting"]:
+    """Start a server, and another one whenever it ends, as long as the block lasts.
+
+    Raises:
+        EngineUnavailable, CellUnavailable: as `managed_server`, for the first one.
+    """
+    lasting = Lasting()
+    async with anyio.create_task_group() as group:
+        lasting.url = await group.start(lasting.keep, engine, image)
+        try:
+            yield lasting
+        finally:
+            group.cancel_scope.cancel()
+
+
+@dataclass(slots=True)
+class Lasting:
+    """A managed server and its successors."""
+
+    url: str = ""
+    """Of the superuser of the one that runs now."""
+    moved: Callable[[str], None] = lambda url: None
+    """Told the URL of each successor."""
+
+    async def keep(self, engine: Engine, image: str, *, task_status: TaskStatus[str]) -> None:
+        """Run one server after the other; what becomes of the first is told by `task_status`."""
+        first = True
+        while True:
+            try:
+                async with managed_server(engine, image) as (url, container):
+                    if first:
+                        task_status.started(url)
+                    else:
+                        self.url = url
+                        self.moved(url)
+                    first = False
+                    while (await engine.inspect(container)).get("State", {}).get("Running"):
+                        await anyio.sleep(LOOK_S)  # noqa: ASYNC110 - the engine tells nobody
+            except (EngineUnavailable, CellUnavailable):
+                if first:
+                    raise
+                await anyio.sleep(LOOK_S)  # clones say meanwhile that the server is gone
+
+
+@asynccontextmanager
+async def managed_server(engine: Engine, image: str, *, data_mib: int = 2048, memory_mib: int = 1024) -> AsyncIterator[tuple[str, str]]:
+    """Start a server and give the URL of its superuser, and its container; the server is gone when the block ends.
 
     Raises:
         EngineUnavailable: the engine failed; the step is named.
@@ -64,7 +113,7 @@ async def managed_server(engine: Engine, image: str, *, data_mib: int = 2048, me
             raise CellUnavailable(f"{name}: the server ended at once: {await _said(engine, container)}")
         url = f"postgresql://postgres:{password}@{ports[0]['HostIp']}:{ports[0]['HostPort']}/postgres"
         await _await_answers(engine, container, name, url)
-        yield url
+        yield url, container
     finally:
         with anyio.CancelScope(shield=True):
             if hold is not None:

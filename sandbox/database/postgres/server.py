@@ -104,6 +104,12 @@ class Server:
             admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, GROUPS)), login))
             _label(admin, "ROLE", self.login, labels_for("database login"))
 
+    def moved(self, url: str) -> None:
+        """Another server, an empty one, took the place of this; `prepare` it."""
+        with self._lock:
+            self.url, self._admin = url, None
+            self.made.clear()
+
     def close(self) -> None:
         """Drop the login and let go of the server. Idempotent; a server that is gone is fine."""
         try:

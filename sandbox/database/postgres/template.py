@@ -4,6 +4,7 @@ It is built under another name, and renamed when it is whole, so what a killed b
 """
 
 import secrets
+import time
 from collections.abc import Sequence
 
 import psycopg
@@ -21,11 +22,15 @@ from wardian.sandbox.database.postgres.server import PREFIX, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.errors import DatabaseLost, TemplateBroken
 
+PATIENCE_S = 20.0
+"""How long a clone waits for a server that is gone."""
+
 
 class PostgresTemplate(Template):
     """A sealed start state on a server. `close` it: then its clones, spares and itself are dropped."""
 
     engine = "postgres"
+    blocks = True
 
     def __init__(self, source: TemplateSource, server: Server, spares: int) -> None:
         with connected(server.url) as link:
@@ -57,17 +62,27 @@ class PostgresTemplate(Template):
         return cls(source, server, spares)
 
     def clone(self) -> PostgresDatabase:
-        """A clone of its own: a spare where one is ready, else made at once.
+        """A clone of its own: a spare where one is ready, else made at once. Blocks while the server restarts.
 
         Raises:
             DatabaseLost: the server does not answer or cannot go on.
             TemplateBroken: the copy is not what was sealed.
         """
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return PostgresDatabase(self._sealed, self._spare() or self._copy_or_rebuilt())
+            except DatabaseLost:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)  # a server that restarts, or whose successor starts, is worth waiting for
+
+    def _spare(self) -> Copy | None:
         while (spare := self._keeper.take()) is not None:
             if spare.answers():
-                return PostgresDatabase(self._sealed, spare)
+                return spare
             spare.close()  # the server was restarted meanwhile
-        return PostgresDatabase(self._sealed, self._copy_or_rebuilt())
+        return None
 
     @property
     def spares_ready(self) -> int:

@@ -7,7 +7,9 @@ import pytest
 from sqlalchemy import Column, ForeignKey, MetaData, Table
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import TemplateSource, WorldDatabase
+from wardian.sandbox.database.base import Template, TemplateSource, WorldDatabase
+from wardian.sandbox.database.postgres.server import Server
+from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.database.types import Count, Flag, Id, Instant, JsonValue, Money, Real, Text
 
@@ -62,8 +64,30 @@ def shop(shop_source: TemplateSource, tmp_path_factory: pytest.TempPathFactory) 
     return SqliteTemplate.build(shop_source, tmp_path_factory.mktemp("templates"))
 
 
+@pytest.fixture(scope="session")
+def postgres_shop(shop_source: TemplateSource, server: Server) -> Iterator[PostgresTemplate]:
+    template = PostgresTemplate.build(shop_source, server, spares=2)
+    yield template
+    template.close()
+
+
+both = pytest.mark.parametrize("engine_name", ["sqlite", "postgres"])
+"""Marks what holds on every engine."""
+
+
 @pytest.fixture
-def database(shop: SqliteTemplate) -> Iterator[WorldDatabase]:
-    clone = shop.clone()
+def engine_name() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def template(engine_name: str, request: pytest.FixtureRequest) -> Template:
+    found: Template = request.getfixturevalue("shop" if engine_name == "sqlite" else "postgres_shop")
+    return found
+
+
+@pytest.fixture
+def database(template: Template) -> Iterator[WorldDatabase]:
+    clone = template.clone()
     yield clone
     clone.close()

@@ -10,31 +10,34 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-from wardian.sandbox.database.base import RowChange, TemplateSource, WorldDatabase, differences
+from wardian.sandbox.database.base import RowChange, Template, TemplateSource, WorldDatabase, differences
 from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
-from .conftest import customers, lines, orders
+from .conftest import both, customers, lines, orders
 
 
 def run(session: Session, sql: str, *values: Any) -> None:
     session.connection().exec_driver_sql(sql, values)
 
 
-def test_a_clone_has_the_fingerprint_of_its_template(shop: SqliteTemplate, database: WorldDatabase) -> None:
-    assert database.fingerprint() == shop.fingerprint == database.recompute()
-    assert set(shop.fingerprint.leaves) == {"customers", "orders", "lines", "(ids)"}
-    assert database.template_key == shop.key
+@both
+def test_a_clone_has_the_fingerprint_of_its_template(template: Template, database: WorldDatabase) -> None:
+    assert database.fingerprint() == template.fingerprint == database.recompute()
+    assert set(template.fingerprint.leaves) == {"customers", "orders", "lines", "(ids)"}
+    assert database.template_key == template.key
 
 
-def test_a_clone_never_sees_what_another_did(shop: SqliteTemplate, database: WorldDatabase) -> None:
+@both
+def test_a_clone_never_sees_what_another_did(template: Template, database: WorldDatabase) -> None:
     with database.transaction() as session:
         session.execute(lines.delete())
-    other = shop.clone()
-    assert other.fingerprint() == shop.fingerprint == other.recompute()
+    other = template.clone()
+    assert other.fingerprint() == template.fingerprint == other.recompute()
     other.close()
 
 
+@both
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, GeneratorExit, SystemExit])
 def test_whatever_is_raised_undoes_the_call(database: WorldDatabase, error: type[BaseException]) -> None:
     before = database.fingerprint()
@@ -46,6 +49,7 @@ def test_whatever_is_raised_undoes_the_call(database: WorldDatabase, error: type
     assert database.take_changes() == ()
 
 
+@both
 def test_a_call_whose_last_write_fails_is_undone(database: WorldDatabase) -> None:
     before = database.fingerprint()
     with pytest.raises(DatabaseProblem) as caught, database.transaction() as session:  # noqa: PT012 - what is undone happens in it
@@ -55,6 +59,7 @@ def test_a_call_whose_last_write_fails_is_undone(database: WorldDatabase) -> Non
     assert database.fingerprint() == before == database.recompute()
 
 
+@both
 def test_foreign_keys_hold(database: WorldDatabase) -> None:
     with pytest.raises(DatabaseProblem) as caught, database.transaction() as session:
         session.execute(orders.insert().values(id=9, customer_id=77, total=1))
@@ -85,6 +90,7 @@ def test_rows_before_a_failure_that_keeps_them_are_counted(database: WorldDataba
     assert [change.key for change in database.take_changes()] == [(8,)]
 
 
+@both
 def test_a_savepoint_undoes_its_part(database: WorldDatabase) -> None:
     with database.transaction() as session:
         session.execute(orders.update().where(orders.c.id == 1).values(total=1))
@@ -95,6 +101,7 @@ def test_a_savepoint_undoes_its_part(database: WorldDatabase) -> None:
     assert [change.key for change in database.take_changes()] == [(1,)]
 
 
+@both
 def test_a_call_cannot_end_its_own_transaction(database: WorldDatabase) -> None:
     before = database.fingerprint()
     for end in (Session.commit, Session.rollback):
@@ -145,6 +152,7 @@ def test_the_tool_role_owns_the_rows_and_nothing_else(database: WorldDatabase, s
     assert not os.path.exists("x.db")
 
 
+@both
 def test_transactions_do_not_nest_and_hide_nothing_unfinished(database: WorldDatabase) -> None:
     with database.transaction() as session:
         for call in (database.transaction, database.freeze, database.recompute, database.close):
@@ -160,6 +168,7 @@ def _enter(found: Any) -> None:
     found.__enter__()
 
 
+@both
 def test_an_id_that_was_rolled_back_is_given_again(database: WorldDatabase) -> None:
     with pytest.raises(ValueError), database.transaction() as session:  # noqa: PT012 - what is undone happens in it
         assert database.allocate_id(session, "orders") == 8
@@ -168,6 +177,7 @@ def test_an_id_that_was_rolled_back_is_given_again(database: WorldDatabase) -> N
         assert [database.allocate_id(session, "orders") for _ in range(2)] == [8, 9]
 
 
+@both
 def test_an_id_is_never_given_twice(database: WorldDatabase) -> None:
     with database.transaction() as session:
         session.execute(orders.insert().values(id=100, customer_id=1, total=1))
@@ -177,6 +187,7 @@ def test_an_id_is_never_given_twice(database: WorldDatabase) -> None:
         assert database.allocate_id(session, "orders") == 102
 
 
+@both
 def test_ids_given_out_are_state_but_no_row_changes(database: WorldDatabase) -> None:
     before = database.fingerprint()
     with database.transaction() as session:
@@ -186,6 +197,7 @@ def test_ids_given_out_are_state_but_no_row_changes(database: WorldDatabase) -> 
     assert database.take_changes() == () == database.changes_since_start()
 
 
+@both
 def test_ids_need_a_table_with_one_key_and_the_running_session(database: WorldDatabase) -> None:
     with database.transaction() as session:
         for table in ("lines", "nothing", "wardian_mark"):
@@ -195,6 +207,7 @@ def test_ids_need_a_table_with_one_key_and_the_running_session(database: WorldDa
         database.allocate_id(session, "orders")
 
 
+@both
 def test_changes_are_net(database: WorldDatabase) -> None:
     with database.transaction() as session:
         session.execute(orders.insert().values(id=50, customer_id=1, total=1))
@@ -220,6 +233,7 @@ def test_cascades_replacements_and_new_keys_are_changes(database: WorldDatabase)
     assert ("lines", (70, 2)) in found
 
 
+@both
 def test_differences_are_readable(database: WorldDatabase) -> None:
     with database.transaction() as session:
         session.execute(lines.delete())
@@ -228,7 +242,8 @@ def test_differences_are_readable(database: WorldDatabase) -> None:
     assert found[0].startswith("lines[1, 0]: removed: ")
 
 
-def test_a_frozen_copy_does_not_move(shop: SqliteTemplate, database: WorldDatabase) -> None:
+@both
+def test_a_frozen_copy_does_not_move(template: Template, database: WorldDatabase) -> None:
     frozen = database.freeze()
     for total in (1, 2):
         with database.transaction() as session:
@@ -238,13 +253,14 @@ def test_a_frozen_copy_does_not_move(shop: SqliteTemplate, database: WorldDataba
     for copy, total in ((frozen, 2800), (later, 14)):
         with copy.session() as session:
             assert sum(session.scalars(select(orders.c.total))) == total
-    assert frozen.fingerprint() == shop.fingerprint != later.fingerprint()
+    assert frozen.fingerprint() == template.fingerprint != later.fingerprint()
     frozen.close()
     frozen.close()
     with pytest.raises(RuntimeError, match="closed"), frozen.session():
         pass
 
 
+@both
 def test_a_copy_read_during_a_transaction_shows_what_was_committed(database: WorldDatabase) -> None:
     frozen = database.freeze()
     with database.transaction() as session:
@@ -300,6 +316,7 @@ def test_a_change_in_a_frozen_session_is_refused_even_unflushed(notes: WorldData
         session.scalars(select(Note)).one().body = "changed"
 
 
+@both
 def test_a_verifier_reads_while_tools_write(database: WorldDatabase) -> None:
     errors: list[BaseException] = []
 
@@ -343,8 +360,9 @@ def test_closing_gives_everything_back(shop: SqliteTemplate) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_closed_clone_says_so(shop: SqliteTemplate) -> None:
-    clone = shop.clone()
+@both
+def test_a_closed_clone_says_so(template: Template) -> None:
+    clone = template.clone()
     clone.close()
     for call in (lambda: _enter(clone.transaction()), clone.freeze, clone.recompute, lambda: clone.query("SELECT 1")):
         with pytest.raises(RuntimeError, match="closed"):

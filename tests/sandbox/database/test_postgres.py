@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from wardian.sandbox.database.base import QueryLimits, TemplateSource, WorldDatabase
+from wardian.sandbox.database.base import QueryLimits, WorldDatabase
 from wardian.sandbox.database.postgres.clone import PostgresDatabase
-from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
@@ -15,22 +14,15 @@ from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 from .conftest import orders
 
 
-@pytest.fixture(scope="module")
-def template(shop_source: TemplateSource, server: Server) -> Iterator[PostgresTemplate]:
-    made = PostgresTemplate.build(shop_source, server, spares=2)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def clone(template: PostgresTemplate) -> Iterator[PostgresDatabase]:
-    made = template.clone()
+def clone(postgres_shop: PostgresTemplate) -> Iterator[PostgresDatabase]:
+    made = postgres_shop.clone()
     yield made
     made.close()
 
 
-def test_both_engines_have_one_fingerprint(template: PostgresTemplate, shop: SqliteTemplate, clone: WorldDatabase) -> None:
-    assert template.fingerprint == shop.fingerprint == clone.recompute() == clone.fingerprint()
+def test_both_engines_have_one_fingerprint(postgres_shop: PostgresTemplate, shop: SqliteTemplate, clone: WorldDatabase) -> None:
+    assert postgres_shop.fingerprint == shop.fingerprint == clone.recompute() == clone.fingerprint()
 
 
 def test_the_same_call_leaves_the_same_fingerprint_and_changes(shop: SqliteTemplate, clone: WorldDatabase) -> None:

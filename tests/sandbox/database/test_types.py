@@ -12,7 +12,7 @@ from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.database.types import canonical_json, instant_text
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind, TemplateBroken
 
-from .conftest import customers, orders
+from .conftest import both, customers, orders
 
 GOOD = {"id": 50, "name": "Dora", "active": True, "since": None, "score": None, "extra": None}
 
@@ -24,6 +24,7 @@ def put(database: WorldDatabase, **values: Any) -> Any:
         return session.execute(select(customers).where(customers.c.id == 50)).one()
 
 
+@both
 @pytest.mark.parametrize(
     "values",
     [
@@ -56,6 +57,7 @@ def test_what_cannot_be_kept_exactly_is_refused(database: WorldDatabase, values:
     assert database.fingerprint() == before == database.recompute()
 
 
+@both
 @pytest.mark.parametrize("total", [10.1, 10.0, True, "10", -(2**63) - 1])
 def test_money_is_whole_minor_units(database: WorldDatabase, total: Any) -> None:
     with pytest.raises(DatabaseProblem, match="minor units"), database.transaction() as session:
@@ -75,6 +77,7 @@ def test_tables_are_strict(database: WorldDatabase) -> None:
     assert caught.value.kind is DatabaseProblemKind.INVALID_VALUE
 
 
+@both
 def test_good_values_come_back_as_they_were(database: WorldDatabase) -> None:
     moment = datetime(2026, 3, 29, 2, 30, 0, 5000, tzinfo=timezone(timedelta(hours=2)))
     row = put(database, name="Zoë 𝄞", since=moment, score=-0.0, extra={"b": [1, None], "a": "é"})
@@ -85,6 +88,7 @@ def test_good_values_come_back_as_they_were(database: WorldDatabase) -> None:
     )
 
 
+@both
 def test_records_of_changes_hold_canonical_values(database: WorldDatabase) -> None:
     put(database, score=0.5, since=datetime(2026, 1, 1, tzinfo=UTC), extra=[1])
     assert database.take_changes()[0].after == {
