@@ -85,8 +85,8 @@ class Lasting:
                         self.url = url
                         self.moved(url)
                     first = False
-                    while (await engine.inspect(container)).get("State", {}).get("Running"):
-                        await anyio.sleep(LOOK_S)  # noqa: ASYNC110 - the engine tells nobody
+                    while (await engine.inspect(container)).get("State", {}).get("Running"):  # noqa: ASYNC110 - the engine tells nobody
+                        await anyio.sleep(LOOK_S)
             except (EngineUnavailable, CellUnavailable):
                 if first:
                     raise
