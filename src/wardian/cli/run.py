@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import database, endpoint
+from wardian.cli import endpoint
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
@@ -29,7 +29,6 @@ from wardian.rollouts.summary import summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
 from wardian.rollouts.twins import FOLDER, Twins, keep
 from wardian.sandbox.cell import Tier
-from wardian.sandbox.database.choice import DatabaseChoice
 from wardian.tools.faults import NONE, FaultProfile
 
 SUMMARY = "summary.json"
@@ -60,8 +59,6 @@ def run(
     out: Annotated[Path | None, typer.Option(help="New or empty folder for trajectories and summary. Default: nothing is kept.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
-    db: Annotated[str, typer.Option(help=f"Engine of the world's database: {database.NAMES}.")] = "sqlite",
-    db_url: database.Url = None,
     base_url: endpoint.BaseUrl = None,
     model: endpoint.Model = None,
     api_key_env: endpoint.ApiKeyEnv = None,
@@ -79,7 +76,7 @@ def run(
     parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
     find_modules_here()
     with errors_end_the_command():
-        order = _order({**parameters, "db_url": None}, out, database.choice_of(db, db_url))  # a URL may hold a password
+        order = _order(parameters, out)
         log_to(order.progress.console)
         order.signal = run_until_signal(order.play, order.interrupt)
     if order.found is not None and as_json:
@@ -101,7 +98,6 @@ class Order:
     malformed: MalformedPolicy
     tokenizer: Tokenizer
     tier: Tier | None
-    database: DatabaseChoice
     out: Path | None
     parameters: Mapping[str, Json]
     progress: EpisodeProgress
@@ -136,9 +132,7 @@ class Order:
             PolicyHopeless: a policy can act in no episode.
         """
         cells = min(self.parameters["cells"], len(self.episodes))
-        async with open_ground(
-            self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"], database=self.database
-        ) as ground:
+        async with open_ground(self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"]) as ground:
             setting = self._setting(ground)
             writer = TrajectoryWriter(self.out / FILE) if self.out else None
             try:
@@ -204,11 +198,11 @@ class Order:
             (self.out / SUMMARY).write_text(json.dumps(self.found, indent=2) + "\n", "utf-8")
 
     def _setting(self, ground: Ground) -> Setting:
-        versions = versions_of(self.world, ground.template.key, ground.image, ground.template.engine)
+        versions = versions_of(self.world, ground.template.key, ground.image)
         return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer)
 
 
-def _order(asked: Mapping[str, Json], out: Path | None, choice: DatabaseChoice) -> Order:
+def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
     """Check what was asked for, before anything is started.
 
     Raises:
@@ -244,7 +238,6 @@ def _order(asked: Mapping[str, Json], out: Path | None, choice: DatabaseChoice) 
         malformed=_malformed(asked["malformed"]),
         tokenizer=load_tokenizer(asked["tokenizer"]),
         tier=tier_of(asked["tier"]),
-        database=choice,
         out=out,
         parameters=asked,
         progress=EpisodeProgress(stderr(), len(episodes), shown=asked["progress"]),
