@@ -12,6 +12,7 @@ from wardian.rollouts.lines import Finding, Place
 from wardian.rollouts.recording import count_calls
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.rules import COPY, Fault, faults_of, same_reward, shown
+from wardian.tools.faults import PROFILES
 
 AnyLine = RunRecord | EpisodeStart | StepRecord | EpisodeEnd
 Key = tuple[str, int]
@@ -157,7 +158,9 @@ class Coherence:
             if getattr(start, name) != getattr(first, name):
                 yield Fault(name, f"is another one than in the run's first episode, {first.episode_id}")
         asked = self.head.parameters
-        said = {"world": start.world, "faults": start.faults.get("name"), "malformed": start.malformed, "tokenizer": start.tokenizer.source}
+        said = {"world": start.world, "malformed": start.malformed, "tokenizer": start.tokenizer.source}
+        if asked.get("faults") in PROFILES and not asked.get("twin"):  # else a file, or the log of twins, which meet no faults
+            said["faults"] = str(start.faults.get("name"))
         for name, value in said.items():
             if name in asked and asked[name] != value:
                 yield Fault(name, f"is {value!r}, and the run line's parameters say {asked[name]!r}")

@@ -61,13 +61,17 @@ def test_a_run_with_twins_keeps_both_logs_and_compares_them(tmp_path: Path) -> N
     assert {start["faults"]["name"] for start in lines(tmp_path / "log" / FOLDER, "episode_start")} == {"none"}
 
 
-def test_twins_start_alike(tmp_path: Path) -> None:
-    assert run("--policy", "idle", "--episodes", "4", "--faults", "mild", "--twin", "--out", str(tmp_path / "log")).exit_code == 0
+def test_twins_start_alike_and_both_logs_are_valid(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('extends = "mild"\n')
+    assert run("--policy", "idle", "--episodes", "4", "--faults", str(mine), "--twin", "--out", str(tmp_path / "log")).exit_code == 0
     both = [
         {(start["episode_id"], start["task_id"], start["seed"], start["fingerprint"]["root"]) for start in lines(folder, "episode_start")}
         for folder in (tmp_path / "log", tmp_path / "log" / FOLDER)
     ]
     assert both[0] == both[1]
+    validated = [CliRunner().invoke(build_app(), ["validate", str(folder)]) for folder in (tmp_path / "log", tmp_path / "log" / FOLDER)]
+    assert [(answered.exit_code, answered.stdout.partition(":")[0]) for answered in validated] == [(0, "valid")] * 2
 
 
 def test_twins_of_a_run_without_faults_are_refused() -> None:
