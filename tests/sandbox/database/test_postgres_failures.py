@@ -1,0 +1,170 @@
+"""What is left, and what goes on, when a builder, an owner or the server itself ends in the middle."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import anyio.to_thread
+import docker
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy.orm import Session
+
+from wardian.sandbox.database.base import TemplateSource
+from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
+from wardian.sandbox.database.postgres.server import PREFIX, Server, reap_server
+from wardian.sandbox.database.postgres.template import PostgresTemplate
+from wardian.sandbox.errors import DatabaseLost
+from wardian.sandbox.labels import PID, RUN
+
+from .conftest import orders, seed_rows
+
+OWN = """
+import os, sys, time
+from wardian.sandbox.database.postgres.server import Server
+from wardian.sandbox.database.postgres.template import PostgresTemplate
+from wardian.envs.registry import load_world
+
+template = PostgresTemplate.build(load_world("toy").template, Server.open(sys.argv[1]), spares=2)
+clone = template.clone()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def names(server: Server, kind: str = "DATABASE") -> set[str]:
+    return {name for what, name in server.ours() if what == kind}
+
+
+@pytest.fixture
+def source(shop_source: TemplateSource) -> TemplateSource:
+    """One of its own, so that no other test's template is met."""
+    return replace(shop_source, name=f"shop-{secrets.token_hex(4)}")
+
+
+def test_what_a_killed_owner_left_is_dropped_at_the_next_start(postgres_url: str, server: Server) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWN, postgres_url], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "ready\n"
+    left = {key for key, labels in server.ours().items() if labels.get(PID) == str(owner.pid)}
+    assert len(left) >= 3
+    assert not left & {(what, name) for what, name in server.ours() if name in str(reap_server(server).removed)}
+    owner.send_signal(signal.SIGKILL)
+    owner.communicate()
+    reap_server(server)
+    assert not left & set(server.ours())
+
+
+def test_a_builder_that_fails_leaves_nothing_and_the_next_one_builds(server: Server, source: TemplateSource) -> None:
+    def broken(session: Session, seed: int) -> None:
+        seed_rows(session, seed)
+        raise ValueError("no luck")
+
+    before = names(server)
+    with pytest.raises(ValueError, match="no luck"):
+        PostgresTemplate.build(replace(source, seed_rows=broken), server, spares=0)
+    assert {name for name in names(server) - before if name.startswith(f"{PREFIX}b_")} == set()
+
+
+def test_a_template_without_its_mark_is_built_again(server: Server, source: TemplateSource) -> None:
+    first = PostgresTemplate.build(source, server, spares=0)
+    with server.admin() as admin:
+        admin.execute(f"COMMENT ON DATABASE {PREFIX}t_{first.key} IS NULL".encode())
+    second = PostgresTemplate.build(source, server, spares=0)
+    clone = second.clone()
+    assert second.fingerprint == first.fingerprint == clone.recompute()
+    clone.close()
+    first.close()
+    second.close()
+    assert f"{PREFIX}t_{first.key}" not in names(server)
+
+
+@pytest.fixture
+def template(server: Server, source: TemplateSource) -> Iterator[PostgresTemplate]:
+    made = PostgresTemplate.build(source, server, spares=1)
+    yield made
+    made.close()
+
+
+def test_a_template_that_is_gone_is_built_again(server: Server, template: PostgresTemplate) -> None:
+    template.clone().close()
+    server.drop(f"{PREFIX}t_{template.key}")
+    for _ in range(3):
+        clone = template.clone()
+        assert clone.recompute() == template.fingerprint
+        clone.close()
+
+
+def test_a_lost_connection_is_the_infrastructures(server: Server, template: PostgresTemplate) -> None:
+    clone = template.clone()
+    name = clone._copy.name
+    with server.admin() as admin:
+        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+    with pytest.raises(DatabaseLost), clone.transaction() as session:
+        session.execute(orders.update().values(total=1))
+    with pytest.raises(DatabaseLost):
+        clone.query("SELECT 1")
+    clone.close()
+    fresh = template.clone()
+    assert fresh.recompute() == template.fingerprint
+    fresh.close()
+
+
+def test_a_used_clone_is_never_handed_out_again_and_is_dropped(server: Server, template: PostgresTemplate) -> None:
+    seen = set()
+    for _ in range(4):
+        clone = template.clone()
+        assert clone.recompute() == template.fingerprint
+        with clone.transaction() as session:
+            session.execute(orders.delete())
+        seen.add(clone._copy.name)
+        clone.close()
+    template.close()
+    assert len(seen) == 4
+    assert not seen & names(server)
+
+
+def test_a_user_who_is_no_superuser_is_told_why(server: Server) -> None:
+    with pytest.raises(DatabaseLost, match="superuser"):
+        Server.open(server.url_of("postgres", as_login=True))
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    with pytest.raises(DatabaseLost, match=r"127\.0\.0\.1:1") as caught:
+        Server.open("postgresql://someone:secret@127.0.0.1:1/postgres")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_a_managed_server_that_dies_has_a_successor(source: TemplateSource) -> None:
+    async with open_template(source, DatabaseChoice(DatabaseEngine.POSTGRES), spares=1) as template:
+        clone = await anyio.to_thread.run_sync(template.clone)
+        client = docker.from_env()
+        mine = [one for one in client.containers.list(filters={"label": RUN}) if one.name == container_of(template)]
+        assert len(mine) == 1
+        mine[0].kill()
+        client.close()
+        with pytest.raises(DatabaseLost):
+            clone.query("SELECT 1")
+        clone.close()
+        fresh = await anyio.to_thread.run_sync(template.clone)
+        assert fresh.recompute() == template.fingerprint
+        fresh.close()
+
+
+def container_of(template: object) -> str:
+    """The name of the container whose published port the template's server has."""
+    assert isinstance(template, PostgresTemplate)
+    port = conninfo_to_dict(template._server.url)["port"]
+    client = docker.from_env()
+    found = [
+        str(row["Names"][0]).lstrip("/")
+        for row in client.api.containers(filters={"label": f"{PID}={os.getpid()}"})
+        if any(str(one.get("PublicPort")) == port for one in row["Ports"])
+    ]
+    client.close()
+    return found[0]
