@@ -24,6 +24,8 @@ class Planned:
     """Of the episode's streams."""
     policy: Policy
     policy_seed: int
+    first_attempt: int = 1
+    """Above 1 where attempts of a run that stopped stand in the log."""
 
 
 def new_run_id() -> str:

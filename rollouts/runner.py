@@ -7,8 +7,10 @@ repeating what a policy did would bias what is learned from.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.settings import MalformedPolicy, Settings
@@ -26,6 +28,20 @@ SETTLE_S = 20.0
 """How long the last resets are waited for at the end, so that their leaks are counted."""
 
 
+Source: TypeAlias = MemoryObjectReceiveStream[Planned]
+"""Episodes that come while others are played; its end is the end of the run."""
+
+
+async def _following(todo: Iterator[Planned] | Source) -> Planned | None:
+    """The next episode; `None` after the last one."""
+    if not isinstance(todo, MemoryObjectReceiveStream):
+        return next(todo, None)
+    try:
+        return await todo.receive()
+    except anyio.EndOfStream:
+        return None
+
+
 @dataclass(slots=True)
 class EpisodePool:
     """Plays one list of episodes. `run` once; `interrupt` from the same event loop."""
@@ -37,20 +53,22 @@ class EpisodePool:
     """Of one episode, the first included."""
     watch: Callable[[EpisodeEnd], None] = lambda end: None
     """Called with the last line of each attempt."""
+    watch_start: Callable[[EpisodeStart], None] = lambda start: None
+    """Called with the first line of each attempt."""
     tally: Tally = field(default_factory=Tally)
     interrupted: bool = False
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _unwritable: OSError | None = None
     _hopeless: PolicyHopeless | None = None
 
-    async def run(self, episodes: Iterable[Planned], *, workers: int) -> Tally:
-        """Play all of `episodes` with so many at once. What was written stands, however it ends.
+    async def run(self, episodes: Iterable[Planned] | Source, *, workers: int) -> Tally:
+        """Play all of `episodes` with so many at once. What was written stands, however it ends. A stream is played as it comes.
 
         Raises:
             LogBroken: the trajectory could not be written; all episodes were cancelled.
             PolicyHopeless: a policy said that it can act in no episode; what ran was cancelled.
         """
-        todo = iter(episodes)
+        todo = episodes if isinstance(episodes, MemoryObjectReceiveStream) else iter(episodes)
         with self._scope:
             async with anyio.create_task_group() as group:
                 for _ in range(workers):
@@ -71,7 +89,7 @@ class EpisodePool:
         self.interrupted = True
         self._scope.cancel()
 
-    async def _work(self, todo: Iterator[Planned]) -> None:
+    async def _work(self, todo: Iterator[Planned] | Source) -> None:
         env = self.ground.environment(
             self.setting.faults,
             MalformedPolicy(self.setting.malformed),
@@ -80,7 +98,7 @@ class EpisodePool:
         )
         async with env:
             try:
-                for planned in todo:
+                while (planned := await _following(todo)) is not None:
                     await self._episode(env, planned)
             except OSError as error:
                 self._unwritable = error
@@ -93,7 +111,8 @@ class EpisodePool:
 
     async def _episode(self, env: ToolEnvironment, planned: Planned) -> None:
         """Play until an attempt is final."""
-        for number in range(1, self.attempts + 1):
+        last = planned.first_attempt + self.attempts - 1
+        for number in range(planned.first_attempt, last + 1):
             recorder = AttemptRecorder(
                 setting=self.setting,
                 episode_id=planned.episode_id,
@@ -103,7 +122,7 @@ class EpisodePool:
                 checkpoint=planned.policy.checkpoint,
                 attempt=number,
             )
-            end = await Attempt(env, planned, recorder, self._write, last_chance=number == self.attempts).play()
+            end = await Attempt(env, planned, recorder, self._write, last_chance=number == last).play()
             if self.writer is not None:
                 await self.writer.sync()
             if not end.retried:
@@ -114,6 +133,7 @@ class EpisodePool:
             self.writer.write(record)
         if isinstance(record, EpisodeStart):
             self.tally.starts_ms.append(record.reset_ms)
+            self.watch_start(record)
         elif isinstance(record, EpisodeEnd):
             self.tally.add(record)
             self.watch(record)

@@ -58,11 +58,16 @@ class Tally:
     starts_ms: list[float] = field(default_factory=list)
     """Wall time of each reset, waiting for a cell included."""
     starts_leaked: int = 0
+    fates: dict[tuple[str, str, str, str, str], list[int]] = field(default_factory=dict)
+    """Steps of each attempt by fate (judged, masked, retried), policy, family, outcome and end cause."""
 
     def add(self, end: EpisodeEnd) -> None:
         """Take the last line of an attempt. Cancelled ones are counted apart, as they say nothing."""
         if end.outcome == "failed":
             self.attempts_failed[end.end_cause] += 1
+        if end.outcome != CANCELLED:
+            fate = "retried" if end.retried else "judged" if end.mask else "masked"
+            self.fates.setdefault((fate, end.policy, TaskId.parse(end.task_id).family, end.outcome, end.end_cause), []).append(end.steps)
         if end.retried:
             self.retried += 1
             return
@@ -103,6 +108,7 @@ def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall
         "cancelled": tally.ends[CANCELLED],
         "end_causes": _sorted(tally.causes),
         "masked_by_cause": _sorted(tally.masked),
+        "fates": _fates(tally),
         "retried": tally.retried,
         "infra_failures": tally.attempts_failed[EndCause.INFRASTRUCTURE],
         "verifier_failures": tally.attempts_failed[EndCause.VERIFIER],
@@ -136,6 +142,25 @@ def _resets(tally: Tally, pool: PoolStatistics | None, tier: str | None) -> dict
         "deep_checks": pool.deep_checks if pool else 0,
         "tier": tier,
     }
+
+
+def _fates(tally: Tally) -> list[Json]:
+    """What became of attempts, and how long they were: where masked and judged ones differ in length, masking biases what is learned."""
+    names = ("fate", "policy", "family", "outcome", "cause")
+    return [
+        {**dict(zip(names, key, strict=True)), "attempts": len(steps), "mean_steps": round(sum(steps) / len(steps), 1)}
+        for key, steps in sorted(tally.fates.items())
+    ]
+
+
+def joined(statistics: Sequence[Mapping[str, Json] | None]) -> PoolStatistics | None:
+    """The pools of several processes as one; `None` without any."""
+    found = [one for one in statistics if one is not None]
+    if not found:
+        return None
+    numbers = ("resets", "verified", "deep_checks", "replaced", "created", "quarantined", "ready", "leased")
+    sums = {name: sum(one[name] for one in found) for name in numbers}
+    return PoolStatistics(**sums, leaks=(), restore_ms=tuple(ms for one in found for ms in one["restore_ms"]))
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:

@@ -93,6 +93,12 @@ def _lines(found: dict[str, Json]) -> list[str]:
     lines += [f"{title}: {_counts(found[name])}" for name, title in COUNTS if found[name]]
     if "twin" in found:
         lines.append(twin_line(found["twin"]))
+    if any(row["fate"] != "judged" for row in found["fates"]):
+        lines += [
+            f"{row['fate']}: {row['attempts']} of {row['policy']} in {row['family']}, {row['outcome']} by {row['cause']}, "
+            f"{row['mean_steps']} steps on average"
+            for row in found["fates"]
+        ]
     if found["out"]:
         lines.append(f"written to {found['out']}; look with `wardian show {found['out']}`, check with `wardian replay {found['out']}`")
     else:

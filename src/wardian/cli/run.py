@@ -17,6 +17,7 @@ from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world, profile
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
+from wardian.rollouts.crew import Crew
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import Planned, new_run_id, plan
@@ -24,11 +25,13 @@ from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import NAMES, load_policies
 from wardian.rollouts.recording import Setting, run_record, versions_of
 from wardian.rollouts.records import EpisodeEnd, Json
+from wardian.rollouts.resume import Played, next_file, stopped_run
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
-from wardian.rollouts.summary import summary
+from wardian.rollouts.summary import Tally, joined, summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
 from wardian.rollouts.twins import FOLDER, Twins, keep
 from wardian.sandbox.cell import Tier
+from wardian.sandbox.lease import PoolStatistics
 from wardian.tools.faults import NONE, FaultProfile
 
 SUMMARY = "summary.json"
@@ -45,6 +48,7 @@ def run(
     difficulty: Annotated[str | None, typer.Option(help="easy, medium or hard. Default: all, balanced.")] = None,
     episodes: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many to play.")] = 10,
     cells: Annotated[int, typer.Option(min=1, max=256, help="How many to play at once.")] = 4,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the cells. One that dies is replaced.")] = 1,
     policy: Annotated[str, typer.Option(help=f"{', '.join(NAMES)} or package.module:function; several, by commas, alternate.")] = "expert",
     faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
     twin: Annotated[bool, typer.Option("--twin", help="Play each episode again without faults, and compare.")] = False,
@@ -56,7 +60,9 @@ def run(
     tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
     image: Annotated[str | None, typer.Option(help="What cells run: an image of `wardian image adopt`. Default: the agent image.")] = None,
     attempts: Annotated[int, typer.Option(min=1, max=10, help="Of one episode, where the infrastructure fails.")] = ATTEMPTS,
-    out: Annotated[Path | None, typer.Option(help="New or empty folder for trajectories and summary. Default: nothing is kept.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for trajectories and summary. One that holds this run, unfinished, goes on.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
     base_url: endpoint.BaseUrl = None,
@@ -76,7 +82,7 @@ def run(
     parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
     find_modules_here()
     with errors_end_the_command():
-        order = _order(parameters, out)
+        order = order_of(parameters, out)
         log_to(order.progress.console)
         order.signal = run_until_signal(order.play, order.interrupt)
     if order.found is not None and as_json:
@@ -101,11 +107,14 @@ class Order:
     out: Path | None
     parameters: Mapping[str, Json]
     progress: EpisodeProgress
+    before: Played | None = None
+    """What stands in the folder already, of the run that goes on."""
     found: dict[str, Json] | None = None
     """The summary; `None` when the run was interrupted before it began."""
     pool: EpisodePool | None = None
     twins: Twins | None = None
     """Where each episode is to be played again without faults."""
+    crew: Crew | None = None
     signal: int = 0
 
     @property
@@ -117,10 +126,11 @@ class Order:
 
     def interrupt(self) -> bool:
         """Give up running episodes; gives whether `play` ends by itself then."""
-        if self.pool is None:
+        playing = self.crew or self.pool
+        if playing is None:
             return False
         self.progress.note("stopping: running episodes are given up, what is written stands")
-        self.pool.interrupt()
+        playing.interrupt()
         return True
 
     async def play(self) -> None:
@@ -131,20 +141,50 @@ class Order:
             LogBroken, LogInUse: the trajectory cannot be written.
             PolicyHopeless: a policy can act in no episode.
         """
+        if not self.episodes or self.parameters["workers"] > 1:
+            await self._play_elsewhere()
+            return
         cells = min(self.parameters["cells"], len(self.episodes))
         async with open_ground(self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"]) as ground:
-            setting = self._setting(ground)
-            writer = TrajectoryWriter(self.out / FILE) if self.out else None
+            setting = self.setting(ground)
+            file = self._file()
+            writer = TrajectoryWriter(file) if file else None
             try:
                 if writer is not None:
-                    writer.write(run_record(setting, self.run, self.parameters))
-                self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch)
+                    writer.write(
+                        run_record(setting, self.run, {**self.parameters, "continued": file.name if self.before and file else None})
+                    )
+                self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch, tally=self._tally())
                 await self._run(self.pool, ground, cells)
             finally:
                 if writer is not None:
                     writer.close()
             if self.twins is not None and not self.pool.interrupted:
                 await self._play_twins(self.twins, ground, replace(setting, faults=NONE), cells)
+
+    def _file(self) -> Path | None:
+        if self.out is None:
+            return None
+        return next_file(self.out, "continued") if self.before else self.out / FILE
+
+    def _tally(self) -> Tally:
+        tally = Tally()
+        if self.before is not None:
+            self.before.count_into(tally)
+        return tally
+
+    async def _play_elsewhere(self) -> None:
+        """Have other processes play what is left to play, which may be nothing."""
+        began = time.perf_counter()
+        order = {"parameters": dict(self.parameters), "run": self.run}
+        crew = self.crew = Crew(order, self.parameters["workers"], self.parameters["cells"], self.out, self._watch, self._tally())
+        with self.progress:
+            await crew.run(self.episodes)
+        pool = joined(crew.statistics)
+        self._sum_up(crew.tally, pool, crew.tier, time.perf_counter() - began, crew.interrupted)
+        assert self.found is not None, "it was summed up in the line before"
+        self.found["workers_lost"] = crew.lost
+        self._keep()
 
     def _watch(self, end: EpisodeEnd) -> None:
         self.progress.add(end)
@@ -181,36 +221,48 @@ class Order:
                 await pool.run(self.episodes, workers=workers)
         wall_s = time.perf_counter() - began
         statistics = ground.cells.statistics() if ground.cells else None
+        self._sum_up(pool.tally, statistics, ground.tier.value if ground.tier else None, wall_s, pool.interrupted)
+        self._keep()
+
+    def _sum_up(self, tally: Tally, statistics: PoolStatistics | None, tier: str | None, wall_s: float, interrupted: bool) -> None:
         asked = {name: self.parameters[name] for name in ("world", "policy", "faults", "malformed", "seed", "cells")}
         self.found = {
             **asked,
             "tokenizer": self.tokenizer.label,
             "tokens_estimated": self.tokenizer.estimates,
-            "planned": len(self.episodes),
-            **summary(pool.tally, statistics, tier=ground.tier.value if ground.tier else None, wall_s=wall_s),
-            "interrupted": pool.interrupted,
+            "planned": self.parameters["episodes"],
+            **summary(tally, statistics, tier=tier, wall_s=wall_s),
+            "resumed": self.parameters["episodes"] - len(self.episodes),
+            "interrupted": interrupted,
             "out": str(self.out) if self.out else None,
         }
-        self._keep()
 
     def _keep(self) -> None:
         if self.out:
             (self.out / SUMMARY).write_text(json.dumps(self.found, indent=2) + "\n", "utf-8")
 
-    def _setting(self, ground: Ground) -> Setting:
+    def setting(self, ground: Ground) -> Setting:
+        """How all episodes are played.
+
+        Raises:
+            UsageProblem: the run that is to go on was begun by other versions.
+        """
         versions = versions_of(self.world, ground.template.key, ground.image)
+        if self.before is not None and self.before.head.versions != versions:
+            raise UsageProblem(f"out: the run in {self.out} was begun with other versions of world, tools or image; name a new folder")
         return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer)
 
 
-def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
-    """Check what was asked for, before anything is started.
+def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None) -> Order:
+    """Check what was asked for, before anything is started. `run` is the id of a run that other processes play too.
 
     Raises:
         UsageProblem, TaskError: an option names something that there is not; the message says what there is.
     """
     name = asked["world"]
     world = load_world(name)
-    run_id = new_run_id()
+    before = stopped_run(out, asked) if out is not None else None
+    run_id = before.head.run if before else run or new_run_id()
     policies = load_policies(asked["policy"], world, name, endpoint.endpoint_of(asked))
     episodes = plan(
         world,
@@ -221,6 +273,8 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         family=asked["family"],
         difficulty=asked["difficulty"],
     )
+    if asked["workers"] > 1 and asked["twin"] and run is None:
+        raise UsageProblem("twin: twins are played by one process; leave --workers out, or --twin")
     if asked["image"] is not None and not world.needs_cell:
         raise UsageProblem(f"image: no agent of the world {name} gets a cell; leave the option out")
     faults = profile(asked["faults"], world)
@@ -231,7 +285,8 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
     order = Order(
         name=name,
         world=world,
-        episodes=episodes,
+        episodes=before.rest(episodes) if before else episodes,
+        before=before,
         run=run_id,
         faults=faults,
         twins=Twins() if asked["twin"] else None,
@@ -242,7 +297,7 @@ def _order(asked: Mapping[str, Json], out: Path | None) -> Order:
         parameters=asked,
         progress=EpisodeProgress(stderr(), len(episodes), shown=asked["progress"]),
     )
-    if out is not None:
+    if out is not None and before is None:
         _check_empty(out)
     return order
 
