@@ -332,7 +332,7 @@ def _check_empty(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise UsageProblem(f"out: {out} is a file; name a folder")
     if out.is_dir() and any(out.iterdir()):
-        raise UsageProblem(f"out: {out} is not empty; name a new folder, or remove it first (rm -r {out})")
+        raise UsageProblem(f"out: {out} is not empty and holds no run of this command; name a new folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
