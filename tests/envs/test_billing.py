@@ -427,7 +427,7 @@ async def test_looking_at_others_changes_nothing(make_env: MakeEnv) -> None:
         call("my_scopes"),
     ]
     assert {look.calls[0].tool for look in looks} == {tool.name for tool in WORLD.tools} - set(DONE) - {
-        *("shell", "read_file", "write_file", "edit_file", "list_files", "wait", "request_approval")
+        *("shell", "read_file", "write_file", "edit_file", "list_files", "find_files", "search_files", "wait", "request_approval")
     }
     async with make_env() as env:
         await env.reset(str(TASK.id))

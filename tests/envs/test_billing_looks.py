@@ -10,6 +10,7 @@ from wardian.envs.verifier import FinalState
 from wardian.envs.worlds.billing.looks import RAN, Trail, file_look, first_look, tool_look
 from wardian.sandbox.files import FileChanges, FileEntry, FileLayer
 from wardian.tools.contract import CallEvent, Json, Status
+from wardian.tools.packs.reading import SHOWN
 
 PATH = "/workspace/tickets/100001/gateway.csv"
 FOLDER = "/workspace/tickets/100001"
@@ -105,6 +106,11 @@ def event(index: int, tool: str, args: Json, status: Status = Status.OK, shown_b
     return CallEvent(index, index, 0, tool, args, status, committed=True, fault=None, latency_ms=1, effects=effects)
 
 
+def page(index: int, start: int, end: int, path: str = PATH, status: Status = Status.OK) -> CallEvent:
+    shown = {"kind": SHOWN, "path": path, "start": start, "end": end}
+    return replace(event(index, "read_file", {"path": path}, status), effects=(shown,))
+
+
 def state(*events: CallEvent) -> FinalState:
     lines = [f"2026-03-01T00:00:{number % 60:02}Z,gw_{number:05},captured,100" for number in range(2000)]
     task = load_world("billing").families[0].generate(Difficulty.EASY, 1)
@@ -121,11 +127,12 @@ def test_a_command_counts_when_it_printed_something_and_the_agent_saw_it() -> No
 
 def test_pages_count_when_they_show_every_line_that_decides() -> None:
     look = file_look(PATH, ["gw_00003", "gw_01000"])
-    first, second = event(1, "read_file", {"path": PATH}), event(2, "read_file", {"path": "tickets/100001/gateway.csv", "offset": 16384})
-    third = event(3, "read_file", {"path": f"{FOLDER}/../100001/gateway.csv", "offset": 32768, "limit": 16384})
+    first, second, third = page(1, 0, 16384), page(2, 16384, 32768), page(3, 32768, 49152)
     assert first_look(state(first, second), look) is None
     assert first_look(state(first, second, third), look) == 3
-    assert first_look(state(event(1, "read_file", {"path": f"{FOLDER}/mail.txt"})), look) is None
+    assert first_look(state(page(1, 0, 99999, f"{FOLDER}/mail.txt")), look) is None
+    assert first_look(state(page(1, 0, 99999, status=Status.TIMEOUT)), look) is None
+    assert first_look(state(event(1, "read_file", {"path": PATH})), look) is None
 
 
 def test_a_tool_look_needs_its_arguments() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from wardian.sandbox.cell import Captured
-from wardian.tools.packs.files import binary_type
+from wardian.tools.packs.reading import binary_type
 from wardian.tools.packs.text import is_shown_exactly, shown
 
 

@@ -27,7 +27,7 @@ def definition() -> WorldDefinition:
         template=TemplateSource(
             "billing", schema.Base.metadata, seed.seed_rows, seed.SEED, builder_modules=(seed.__name__, schema.__name__)
         ),
-        tools=(*TOOLS, SHELL, *file_tools(), WAIT, REQUEST_APPROVAL),
+        tools=(*TOOLS, SHELL, *file_tools(notes=True), WAIT, REQUEST_APPROVAL),
         families=FAMILIES,
         files=file_layer(__name__),
         scopes_of=scopes_of,

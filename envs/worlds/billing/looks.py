@@ -1,6 +1,6 @@
 """Whether evidence was really looked at, by the trusted event log.
 
-A look at a file counts when the agent was shown it: `read_file` of that path, with pages that cover every line that decides; or a command
+A look at a file counts when the agent was shown it: by tools of the pack of files, in pages that cover each line that decides; or a command
 that printed something and whose text makes a program read the file: by name, by a pattern that matches it, by a walk over folders, by a
 script that the agent wrote, or by way of a copy. What a command did with what it read is not for us to guess. Naming a file in `echo`,
 `ls` or a comment is no look, a call that timed out showed nothing, and neither did a command that printed nothing.
@@ -15,9 +15,8 @@ from typing import Any
 
 from wardian.envs.verifier import FinalState
 from wardian.tools.contract import CallEvent, Json, Status
-from wardian.tools.packs.files import READ_BYTES
+from wardian.tools.packs.reading import SHOWN
 
-WORKSPACE = "/workspace"
 RAN = "ran"
 """Kind of the fact that the shell of this world notes of each command."""
 SILENT = frozenset(
@@ -74,11 +73,12 @@ def _file_shown(done: Sequence[CallEvent], path: str, data: bytes, marks: Sequen
             return event.index
         if event.tool in ("write_file", "edit_file"):
             trail.wrote(str(args.get("content") or args.get("new")))
-        if event.tool == "read_file" and event.status is Status.OK and absolute(str(args.get("path"))) == path:
-            start = int(args.get("offset") or 0)
-            missing -= set(range(start, start + int(args.get("limit") or READ_BYTES)))
-            if whole or not missing:
-                return event.index
+        shown = event.effects if event.status is Status.OK else ()
+        pages = [fact for fact in shown if fact["kind"] == SHOWN and fact["path"] == path]
+        for page in pages:
+            missing -= set(range(page["start"], page["end"]))
+        if pages and (whole or not missing):
+            return event.index
     return None
 
 

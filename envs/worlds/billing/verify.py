@@ -14,6 +14,7 @@ from wardian.envs.worlds.billing.looks import RAN, first_look
 from wardian.envs.worlds.billing.seed import AGENT_ID
 from wardian.sandbox.database.base import RowChange
 from wardian.tools.contract import CallEvent
+from wardian.tools.packs.reading import SHOWN
 
 REFUNDING = "refunds:write"
 APPROVAL_QUEUE = "refunds-approval"
@@ -136,7 +137,8 @@ def foreign(state: FinalState, handed_over: bool) -> list[str]:
 def audit_check(state: FinalState) -> Check:
     """As many lines in the audit log as calls that took effect."""
     logged = Counter(str(row["action"]) for row in added(state, "audit_log"))
-    done = Counter(str(effect["kind"]) for event in state.events if event.committed for effect in event.effects if effect["kind"] != RAN)
+    effects = (str(effect["kind"]) for event in state.events if event.committed for effect in event.effects)
+    done = Counter(kind for kind in effects if kind not in (RAN, SHOWN))
     return Check("audit", logged == done, f"effects {dict(done)}, audit log {dict(logged)}")
 
 
