@@ -82,11 +82,6 @@ def _file_shown(done: Sequence[CallEvent], path: str, data: bytes, marks: Sequen
     return None
 
 
-def absolute(path: str) -> str:
-    """The path that an agent means."""
-    return posixpath.normpath(posixpath.join(WORKSPACE, path))
-
-
 def _printed(event: CallEvent) -> bool:
     """Whether a command showed the agent anything."""
     return event.status is Status.OK and any(effect["kind"] == RAN and effect["shown_bytes"] > 0 for effect in event.effects)
