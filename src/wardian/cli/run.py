@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import endpoint
+from wardian.cli import database, endpoint
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
@@ -65,6 +65,8 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
+    db: Annotated[str, typer.Option(help=f"Engine of the world's database: {database.NAMES}.")] = "sqlite",
+    db_url: database.Url = None,
     base_url: endpoint.BaseUrl = None,
     model: endpoint.Model = None,
     api_key_env: endpoint.ApiKeyEnv = None,
@@ -80,6 +82,8 @@ def run(
 ) -> None:
     """Play episodes of a world, in parallel, and sum them up. Exits with 1 when not one could be judged."""
     parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
+    parameters["db_url"] = None
+    database.keep(db_url)
     find_modules_here()
     with errors_end_the_command():
         order = order_of(parameters, out)
@@ -145,7 +149,10 @@ class Order:
             await self._play_elsewhere()
             return
         cells = min(self.parameters["cells"], len(self.episodes))
-        async with open_ground(self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"]) as ground:
+        choice = database.asked(self.parameters)
+        async with open_ground(
+            self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"], database=choice
+        ) as ground:
             setting = self.setting(ground)
             file = self._file()
             writer = TrajectoryWriter(file) if file else None
@@ -247,7 +254,7 @@ class Order:
         Raises:
             UsageProblem: the run that is to go on was begun by other versions.
         """
-        versions = versions_of(self.world, ground.template.key, ground.image)
+        versions = versions_of(self.world, ground.template.key, ground.image, ground.template.engine)
         if self.before is not None and self.before.head.versions != versions:
             raise UsageProblem(f"out: the run in {self.out} was begun with other versions of world, tools or image; name a new folder")
         return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer)
@@ -259,6 +266,7 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
     Raises:
         UsageProblem, TaskError: an option names something that there is not; the message says what there is.
     """
+    database.asked(asked)
     name = asked["world"]
     world = load_world(name)
     before = stopped_run(out, asked) if out is not None else None

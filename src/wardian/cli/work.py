@@ -12,6 +12,7 @@ import anyio
 import typer
 from anyio.streams.memory import MemoryObjectSendStream
 
+from wardian.cli import database
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal
 from wardian.cli.run import Order, order_of
 from wardian.rollouts.ground import open_ground
@@ -72,7 +73,9 @@ class Worker:
 
     async def _play(self, order: Order, asked: dict[str, Json], reader: asyncio.StreamReader) -> None:
         cells, image = asked["cells"], order.parameters["image"]
-        async with open_ground(order.world, cells=cells, tier=order.tier, deep_checks=True, image=image) as ground:
+        async with open_ground(
+            order.world, cells=cells, tier=order.tier, deep_checks=True, image=image, database=database.asked(order.parameters)
+        ) as ground:
             setting = order.setting(ground)
             writer = TrajectoryWriter(Path(asked["file"])) if asked["file"] else None
             try:
