@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wardian.sandbox.database.choice import EXTRA, DatabaseChoice, DatabaseEngine, driver_missing
 from wardian.sandbox.doctor import Diagnosis, Status, diagnose
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import SandboxError
+from wardian.sandbox.errors import DatabaseLost, SandboxError
 from wardian.sandbox.images import ensure_images, ensure_postgres_image
 from wardian.sandbox.reap import ReapReport, reap
 
@@ -61,12 +62,16 @@ def reap_leftovers(
         float | None, typer.Option(help="Also what is older than so many seconds and whose owner cannot be looked up from here.")
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="All that carries our labels, living owners' too.")] = False,
+    db_url: Annotated[str | None, typer.Option(help="Also on this Postgres server: databases and logins.")] = None,
 ) -> None:
     """Remove what killed runs left in the engine; only ever what carries our labels and has no living owner."""
     try:
-        report = anyio.run(_reap, everything, older_than)
+        reports = [anyio.run(_reap, everything, older_than)]
+        if db_url is not None:
+            reports.append(_reap_server(db_url, everything, older_than))
     except SandboxError as error:
         _give_up(error)
+    report = ReapReport(*(tuple(line for one in reports for line in getattr(one, name)) for name in ("removed", "kept", "problems")))
     for title, lines in (("removed", report.removed), ("kept", report.kept), ("could not remove", report.problems)):
         for line in lines:
             print(f"{title} {line}")
@@ -80,6 +85,18 @@ async def _reap(everything: bool, older_than_s: float | None) -> ReapReport:
         return await reap(engine, everything=everything, older_than_s=older_than_s)
     finally:
         engine.close()
+
+
+def _reap_server(url: str, everything: bool, older_than_s: float | None) -> ReapReport:
+    if driver_missing(DatabaseChoice(DatabaseEngine.POSTGRES)):
+        raise DatabaseLost(EXTRA)
+    from wardian.sandbox.database.postgres.server import Server, reap_server
+
+    server = Server.open(url)
+    try:
+        return reap_server(server, everything=everything, older_than_s=older_than_s)
+    finally:
+        server.close()
 
 
 def _stderr() -> Console:
