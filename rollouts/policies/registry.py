@@ -38,9 +38,9 @@ def load_policies(names: str, world: WorldDefinition, asked_for: str, endpoint: 
     Raises:
         UsageProblem: there is no such policy, or this world has none of that name.
     """
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if not wanted:
-        raise UsageProblem(f"policy: name at least one of {', '.join(NAMES)}")
+    wanted = [name.strip() for name in names.split(",")]
+    if not all(wanted):
+        raise UsageProblem(f"policy: name at least one of {', '.join(NAMES)}, with commas between them; {names!r} has an empty name")
     return tuple(_endpoint(endpoint) if name == OPENAI else _load(name, world, asked_for) for name in wanted)
 
 
@@ -103,7 +103,10 @@ def _custom(name: str, world: WorldDefinition) -> Policy:
         inspect.signature(make).bind(world)
     except TypeError as error:
         raise UsageProblem(f"{form}: {error}") from error
-    made = make(world)
+    try:
+        made = make(world)
+    except Exception as error:  # the edge to the user's own code
+        raise UsageProblem(f"policy: {name!r} raised {type(error).__name__} when it was given the world: {error}") from error
     if not isinstance(getattr(made, "name", None), str):
         raise UsageProblem(f"{form}; it gave {type(made).__name__}")
     if isinstance(made, BatchPolicy):

@@ -232,7 +232,7 @@ def test_a_folder_that_is_not_empty_is_refused_with_the_remedy(tmp_path: Path) -
     (tmp_path / "notes").write_text("mine")
     answered = CliRunner().invoke(build_app(), ["run", "toy", "--out", str(tmp_path)])
     assert answered.exit_code == 2
-    assert "is not empty; name a new folder, or remove it first" in " ".join(answered.stderr.split())
+    assert "is not empty and holds no run of this command; name a new folder" in " ".join(answered.stderr.split())
 
 
 def test_the_version_is_printed() -> None:

@@ -216,11 +216,10 @@ def rounded(rows: Any) -> Any:
 
 def test_a_data_set_takes_what_its_json_cannot_hold_as_text(altered: Any) -> None:
     pytest.importorskip("datasets")
-    odd = {1: {"args": {"item_id": 2**80, "note": "\ud800"}}, 2: {"type": "message", "text": "\ud800", "tool": None, "args": None}}
+    odd = {1: {"args": {"item_id": 2**80}}}
     where = altered(lambda one: one | {"action": one["action"] | odd.get(one["step"], {})} if one["record"] == "step" else one)
     messages = load_dataset(where)[0]["messages"]
-    assert messages[2]["tool_calls"][0]["function"]["arguments"] == {"item_id": str(2**80), "note": "?"}
-    assert messages[4]["content"] == "?"
+    assert messages[2]["tool_calls"][0]["function"]["arguments"] == {"item_id": str(2**80)}
 
 
 @pytest.mark.parametrize("form", ["messages", "prompt_completion", "turns"])

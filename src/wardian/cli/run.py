@@ -20,6 +20,7 @@ from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.crew import Crew
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.ground import Ground, open_ground
+from wardian.rollouts.inference.policy import NAME as OPENAI
 from wardian.rollouts.plan import Planned, new_run_id, plan
 from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import NAMES, load_policies
@@ -281,6 +282,8 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
         family=asked["family"],
         difficulty=asked["difficulty"],
     )
+    if asked["model"] and OPENAI not in asked["policy"].split(","):
+        raise UsageProblem(f"model: only the policy {OPENAI} has one; give --policy {OPENAI}, or leave --model out")
     if asked["workers"] > 1 and asked["twin"] and run is None:
         raise UsageProblem("twin: twins are played by one process; leave --workers out, or --twin")
     if asked["image"] is not None and not world.needs_cell:
