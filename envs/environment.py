@@ -11,7 +11,7 @@ from typing import Self
 
 from wardian.envs import observation as rendering
 from wardian.envs.acting import act, settle
-from wardian.envs.action import Action, Observation, Step
+from wardian.envs.action import Action, Observation, Step, ToolCalls
 from wardian.envs.closing import last_look, verdict_of
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.ending import EndCause, Ending, EndKind, boundary
@@ -29,7 +29,7 @@ from wardian.sandbox.database.base import Template, WorldDatabase
 from wardian.sandbox.errors import CellDied, DeathCause, LeakDetected
 from wardian.sandbox.pool import CellPool
 from wardian.sandbox.world import World
-from wardian.tools.contract import Json, Status
+from wardian.tools.contract import Json
 from wardian.tools.faults import FaultProfile
 
 _log = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ class ToolEnvironment:
         except CellDied as death:
             if death.cause is not DeathCause.POLICY:
                 raise
-            turn.results.append({"status": Status.UNAVAILABLE.value, "error": "Your machine ended while this call ran."})
+            turn.results += rendering.lost(len(action.calls) - len(turn.results) if isinstance(action, ToolCalls) else 0)
             episode.lose_cell(death)
             return boundary(death)
 

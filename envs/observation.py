@@ -94,6 +94,12 @@ def delivered() -> Result:
     return {"status": Status.OK.value, "result": "Your message was delivered."}
 
 
+def lost(calls: int) -> list[Result]:
+    """The results of the call by which an agent ended its machine, and of those that should have followed it: `calls` in all."""
+    errors = ["Your machine ended while this call ran.", *["Your machine had ended before this call, which was not run."] * (calls - 1)]
+    return [{"status": Status.UNAVAILABLE.value, "error": error} for error in errors[:calls]]
+
+
 def refused(reason: str) -> Result:
     """The result of output that holds no usable action."""
     return {"status": Status.MALFORMED_CALL.value, "error": reason}

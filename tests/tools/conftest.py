@@ -1,4 +1,4 @@
-"""A real cell for the packs that need one, started once and restored before each test, and an agent's hands in it."""
+"""A real cell for the packs that need one, started once for each file of tests and restored before each test; and hands in it."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from wardian.tools.packs.shell import SHELL
 from wardian.tools.toolbox import Toolbox
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def started_cell() -> AsyncIterator[Cell]:
     engine = await Engine.open()
     cell = make_cell(CellSpec(image=require_agent_image()), engine, 20_901)

@@ -2,7 +2,7 @@ import pytest
 
 from wardian.sandbox.cell import Captured
 from wardian.tools.packs.reading import binary_type
-from wardian.tools.packs.text import is_shown_exactly, shown
+from wardian.tools.packs.text import cut, is_shown_exactly, shown
 
 
 def whole(data: bytes) -> Captured:
@@ -19,6 +19,8 @@ def whole(data: bytes) -> Captured:
         (b"\x1b[01;31m\x1b[Kmatch\x1b[m\x1b[K rest\n", "match rest\n"),
         (b"\x1b]0;title\x07text \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "text link"),
         (b"N\x08NA\x08A", "NA"),
+        (b"abc\x08\x08x", "ax"),
+        (b"\x08\x08ab\x08", "a"),
         (b"a\xff\xfeb\x00c\xe2\x82", "a\ufffd\ufffdb\ufffdc\ufffd"),
         (b"\xe4tail", "\ufffdtail"),
         (b"one\r\ntwo\r\n", "one\ntwo\n"),
@@ -29,6 +31,17 @@ def whole(data: bytes) -> Captured:
 )
 def test_text_is_what_a_terminal_would_show_at_the_end(raw: bytes, expected: str) -> None:
     assert shown(whole(raw)) == expected
+
+
+def test_text_that_once_took_a_walk_for_each_backspace_is_shown() -> None:
+    """With a walk that is quadratic this takes minutes."""
+    assert shown(whole(b"b" + b"a" * 300_000 + b"\x08" * 300_000)) == "b"
+
+
+def test_a_stream_is_cut_in_its_middle_and_keeps_its_true_size() -> None:
+    for stream in (whole(b"0123456789"), Captured(b"01234", b"56789", 99)):
+        assert cut(stream, 4) == Captured(b"01", b"89", stream.total_bytes)
+        assert cut(stream, 10) is stream
 
 
 def test_a_cut_stream_says_its_true_size_and_breaks_no_character() -> None:

@@ -16,7 +16,6 @@ _ESCAPE = re.compile(
     r"|\x1b[ -/]*[0-~]"  # two-byte escapes
 )
 _ERASE = re.compile(r"\x1b\[(?P<what>[012]?)K|\x1b\[2J")
-_BACKSPACE = re.compile(r"[^\x08]\x08|^\x08+")
 _CONTROL = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _NOT_PLAIN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -25,14 +24,27 @@ def shown(stream: Captured) -> str:
     """What a terminal would show at the end, with a notice where the stream was cut."""
     if not stream.truncated:
         return _terminal(stream.data.decode("utf-8", "replace"))
+    return _terminal(whole_characters(stream.head)) + notice(stream) + _terminal(_tail(stream.tail))
+
+
+def notice(stream: Captured) -> str:
+    """What stands in the place of what was cut from a stream."""
     missing = stream.total_bytes - len(stream.head) - len(stream.tail)
-    notice = f"\n[... {missing} of {stream.total_bytes} bytes left out ...]\n"
-    return _terminal(whole_characters(stream.head)) + notice + _terminal(_tail(stream.tail))
+    return f"\n[... {missing} of {stream.total_bytes} bytes left out ...]\n"
 
 
 def is_shown_exactly(stream: Captured) -> bool:
     """The text that an agent sees has the same bytes as the stream."""
     return not stream.truncated and shown(stream).encode("utf-8", "replace") == stream.data
+
+
+def cut(stream: Captured, cap_bytes: int) -> Captured:
+    """The same stream with at most `cap_bytes` of it: half of its head, half of its tail."""
+    if len(stream.data) <= cap_bytes:
+        return stream
+    head = stream.data[: cap_bytes // 2] if not stream.truncated else stream.head[: cap_bytes // 2]
+    tail = stream.data[-(cap_bytes - cap_bytes // 2) :]
+    return Captured(head, tail, stream.total_bytes)
 
 
 def whole_characters(data: bytes) -> str:
@@ -70,6 +82,15 @@ def _last_state(line: str) -> str:
 
 def _printed(text: str) -> str:
     text = _ESCAPE.sub("", text)
-    while "\x08" in text:
-        text = _BACKSPACE.sub("", text)
-    return _CONTROL.sub("", text)
+    return _CONTROL.sub("", _without_backspaces(text) if "\x08" in text else text)
+
+
+def _without_backspaces(text: str) -> str:
+    """Each backspace takes the character before it away, where there is one."""
+    kept: list[str] = []
+    for part in re.findall(r"\x08+|[^\x08]+", text):
+        if part[0] == "\x08":
+            del kept[max(0, len(kept) - len(part)) :]
+        else:
+            kept += part
+    return "".join(kept)
