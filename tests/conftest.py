@@ -10,7 +10,7 @@ import docker
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from wardian.sandbox.database.postgres.managed import managed_server
+from wardian.sandbox.database.postgres.managed import Lasting, lasting_server
 from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import SandboxError
@@ -46,20 +46,26 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    """A server in a container of its own, started by the first test that needs one."""
+def lasting() -> Iterator[Lasting]:
+    """A server in a container of its own, started by the first test that needs one, with a successor where something ends it."""
     image = ensure_postgres_image()
     with start_blocking_portal() as portal:
         engine = portal.call(Engine.open)
-        with portal.wrap_async_context_manager(managed_server(engine, image)) as (url, _):
-            yield url
+        with portal.wrap_async_context_manager(lasting_server(engine, image)) as lasting:
+            yield lasting
         engine.close()
 
 
+@pytest.fixture
+def postgres_url(lasting: Lasting) -> str:
+    return lasting.url
+
+
 @pytest.fixture(scope="session")
-def server(postgres_url: str) -> Iterator[Server]:
+def server(lasting: Lasting) -> Iterator[Server]:
     """This process's login on it."""
-    opened = Server.open(postgres_url)
+    opened = Server.open(lasting.url)
+    lasting.moved = opened.moved
     yield opened
     opened.close()
 

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from wardian.cli import build_app
 from wardian.rollouts.trajectory import FILE
+from wardian.sandbox.database.postgres.managed import Lasting
 
 RUN = ["run", "billing", "--policy", "vandal,expert,random", "--episodes", "9", "--faults", "harsh", "--no-progress"]
 
@@ -17,9 +18,9 @@ def wardian(*arguments: object, url: str | None) -> Any:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Path:
+def played(tmp_path_factory: pytest.TempPathFactory, lasting: Lasting) -> Path:
     out = tmp_path_factory.mktemp("postgres") / "run"
-    done = wardian(*RUN, "--db", "postgres", "--out", out, url=postgres_url)
+    done = wardian(*RUN, "--db", "postgres", "--out", out, url=lasting.url)
     assert done.exit_code == 0, done.output
     return out
 

@@ -249,6 +249,6 @@ def test_an_image_that_was_never_adopted_is_refused_with_advice() -> None:
 
 
 def test_the_pinned_variables_are_those_of_the_supervisor() -> None:
-    numbers = dict.fromkeys(("uid", "disk_mib", "shm_mib", "processes", "open_files", "file_size_mib"), 1)
-    settings = Settings(json.dumps({"tier": "chamber", "hostname": "h", "workdir": "/workspace", **numbers}))
+    numbers = dict.fromkeys(("uid", "disk_mib", "shm_mib", "processes", "open_files", "file_size_mib", "inodes", "sockets_mib"), 1)
+    settings = Settings(json.dumps({"tier": "chamber", "hostname": "h", "workdir": "/workspace", "sysctls": {}, **numbers}))
     assert settings.environment.keys() - {"PATH"} == PINNED

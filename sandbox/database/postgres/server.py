@@ -69,6 +69,9 @@ class Server:
     _free: BoundedSemaphore
     _admin: Link | None = None
     _lock: Lock = field(default_factory=Lock)
+    _held: set[Link] = field(default_factory=set)
+    """Connections that `connect` gave and `disconnect` has not taken back."""
+    _counted: Lock = field(default_factory=Lock)
     made: set[str] = field(default_factory=set)
     """Copies that were made and not dropped yet."""
 
@@ -159,7 +162,10 @@ class Server:
             )
         try:
             url = self.url_of(database, as_login=True)
-            return psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_S, options=SESSION, prepare_threshold=None)
+            link = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_S, options=SESSION, prepare_threshold=None)
+            with self._counted:
+                self._held.add(link)
+            return link
         except psycopg.OperationalError as error:
             self._free.release()
             raise lost(self.url, error) from error
@@ -168,8 +174,12 @@ class Server:
             raise
 
     def disconnect(self, link: Link) -> None:
-        """Close a connection of `connect`; once."""
+        """Close a connection of `connect`. Idempotent."""
         link.close()
+        with self._counted:
+            if link not in self._held:
+                return
+            self._held.discard(link)
         self._free.release()
 
     def create(self, name: str, template: str) -> None:
