@@ -1,19 +1,29 @@
 """The tools `list_files`, `find_files` and `search_files` in a real cell."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from wardian.sandbox.cell import Captured, CellSpec, ExecOutcome, ExecResult
-from wardian.sandbox.fake import FakeCell, FakeScript
+from wardian.sandbox.cell import Captured, CellSpec, Command, ExecOutcome, ExecResult
+from wardian.sandbox.fake import FakeCell, FakeScript, exited
 from wardian.sandbox.world import World
-from wardian.tools.contract import Status, ToolCall
+from wardian.tools.contract import CallEvent, Status, ToolCall, ToolResult
 from wardian.tools.packs.files import file_tools
 from wardian.tools.packs.listing import LISTED, _matching
 from wardian.tools.toolbox import Toolbox
 
 pytestmark = pytest.mark.anyio
+
+
+async def faked(commands: Callable[[Command], ExecResult]) -> tuple[ToolResult, CallEvent]:
+    """A search where programs answer so."""
+    cell = FakeCell(CellSpec(image="none"), script=FakeScript(commands=commands))
+    await cell.start()
+    await cell.restore()
+    world = World(start=datetime(2026, 1, 1, tzinfo=UTC), seed=1, cell=cell)
+    return await Toolbox(file_tools()).call(world, ToolCall("search_files", {"pattern": "a"}), agent_id="agent", step=1)
 
 
 async def test_listing_is_by_name_with_kinds_and_sizes(hands: Any) -> None:
@@ -165,6 +175,24 @@ async def test_too_many_files_are_refused_and_none_is_silently_left_out(hands: A
     assert (result.status, "Choose a smaller directory" in result.message) == (Status.CONFLICT, True)
 
 
+async def test_what_the_system_makes_is_inexact_and_not_entered_from_above(hands: Any) -> None:
+    assert (await hands.call("search_files", pattern="Name:", path="/proc/self"))[1].inexact
+    result, event = await hands.call("find_files", pattern="status", path="/")
+    assert (event.inexact, "/proc/" in str(result.content)) == ("", False)
+
+
+@pytest.mark.parametrize(("program", "code"), [("find", 1), ("grep", 2), ("xargs", 1)])
+async def test_a_program_that_knows_less_is_named(program: str, code: int) -> None:
+    def less(command: Command) -> ExecResult:
+        if command.argv[0] == program:
+            said = f"{program}: unrecognized option".encode()
+            return ExecResult(ExecOutcome.EXITED, code, None, Captured(), Captured(said, total_bytes=len(said)), 1.0)
+        return exited(0, b"/workspace/f\0" if command.argv[0] == "find" else b"")
+
+    result, _ = await faked(less)
+    assert (result.status, f"no {program} that" in result.message) == (Status.UNAVAILABLE, True)
+
+
 async def test_a_path_that_is_not_there_is_not_found(hands: Any) -> None:
     for tool in ("find_files", "search_files"):
         assert (await hands.call(tool, pattern="a", path="nowhere"))[0].status is Status.NOT_FOUND
@@ -181,13 +209,7 @@ async def test_a_path_that_is_not_there_is_not_found(hands: Any) -> None:
 )
 async def test_a_program_that_does_not_do_it_has_an_answer(outcome: ExecOutcome, said: bytes, status: Status, inexact: bool) -> None:
     streams = (Captured(), Captured(said, total_bytes=len(said)))
-    script = FakeScript(commands=lambda command: ExecResult(outcome, 2, None, *streams, elapsed_ms=1.0))
-    cell = FakeCell(CellSpec(image="none"), script=script)
-    await cell.start()
-    await cell.restore()
-    world = World(start=datetime(2026, 1, 1, tzinfo=UTC), seed=1, cell=cell)
-    call = ToolCall("search_files", {"pattern": "a"})
-    result, event = await Toolbox(file_tools()).call(world, call, agent_id="agent", step=1)
+    result, event = await faked(lambda command: ExecResult(outcome, 2, None, *streams, elapsed_ms=1.0))
     assert (result.status, bool(event.inexact), len(result.message) > 30) == (status, inexact, True)
 
 

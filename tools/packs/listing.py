@@ -66,12 +66,22 @@ async def files_below(context: ToolContext, path: str, *kind: str) -> tuple[list
         Refusal: it took too long, or there is too much.
     """
     await context.cell.stat(path)
+    if path == "/proc" or path.startswith("/proc/"):
+        context.inexact = "the system makes these files as they are read"
     argv = ("find", "-H", path, "-xdev", *(kind or ("!", "-type", "d")), "-print0")
     done = await run(context, Command(argv=argv, timeout_s=DEADLINE_S, output_cap_bytes=NAMES_BYTES))
     if done.stdout.truncated:
         raise Refusal(Status.CONFLICT, f"{path}: there are too many files below it to look through at once. Choose a smaller directory.")
-    names = done.stdout.data.decode("utf-8", "surrogateescape").split("\0")
-    return sorted(name for name in names if name), done.stderr.data.count(b": Permission denied")
+    names = sorted(name for name in done.stdout.data.decode("utf-8", "surrogateescape").split("\0") if name)
+    unreadable = done.stderr.data.count(b": Permission denied")
+    if not names and not unreadable and done.exit_code:
+        raise cannot("find")
+    return names, unreadable
+
+
+def cannot(program: str) -> Refusal:
+    """The refusal where the image has no such program, or one that does not do it."""
+    return Refusal(Status.UNAVAILABLE, f"This machine has no {program} that would do this; calling again will not help.")
 
 
 async def run(context: ToolContext, command: Command) -> ExecResult:
@@ -83,7 +93,7 @@ async def run(context: ToolContext, command: Command) -> ExecResult:
     program = command.argv[0]
     done = await context.cell.exec(command)
     if done.outcome is ExecOutcome.COULD_NOT_START or done.exit_code in (126, 127):
-        raise Refusal(Status.UNAVAILABLE, f"This machine has no {program} that would do this; calling again will not help.")
+        raise cannot(program)
     if done.outcome is ExecOutcome.TIMED_OUT:
         context.inexact = f"{program} ran into its limit of {command.timeout_s:g} s of real time"
         context.extra_ms = round(command.timeout_s * 1000)

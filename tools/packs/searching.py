@@ -11,7 +11,7 @@ from pydantic import Field
 
 from wardian.sandbox.cell import Command
 from wardian.tools.contract import Arguments, Json, Refusal, Status, ToolContext
-from wardian.tools.packs.listing import DEADLINE_S, files_below, matching, run
+from wardian.tools.packs.listing import DEADLINE_S, cannot, files_below, matching, run
 from wardian.tools.packs.paths import NOT_UTF8, as_text, is_text, resolved
 from wardian.tools.packs.reading import SHOWN
 
@@ -19,6 +19,8 @@ MATCHES = 200
 LINE_CHARS = 400
 OUTPUT_BYTES = 2 << 20
 """Of `grep`; half of it is the beginning, which is looked at."""
+XARGS_FAILED = 123
+"""What `xargs` ends with when a `grep` found nothing, or could not read a file."""
 DEEPEST = 10_000
 """Matches that can be left out at the beginning."""
 
@@ -89,8 +91,6 @@ async def _search(context: ToolContext, path: str, arguments: SearchArguments) -
         raise Refusal(Status.INVALID_ARGUMENTS, "pattern: it is matched against one line at a time; leave out line ends and NUL.")
     options = ("-nbHZ", "-F" if arguments.fixed else "-P", *(("-i",) if arguments.ignore_case else ()), "-e", arguments.pattern)
     await _check_pattern(context, options)
-    if path == "/proc" or path.startswith("/proc/"):
-        context.inexact = "the system makes these files as they are read"
     names, unreadable = await files_below(context, path, "-type", "f")
     if arguments.glob:
         names = await matching(names, path, arguments.glob)
@@ -107,7 +107,7 @@ async def _check_pattern(context: ToolContext, options: tuple[str, ...]) -> None
     done = await run(context, Command(argv=("grep", *options, "--", "/dev/null"), timeout_s=DEADLINE_S))
     said = done.stderr.text().strip()
     if "option" in said or "usage" in said.lower():
-        raise Refusal(Status.UNAVAILABLE, "This machine's grep cannot search so; calling again will not help.")
+        raise cannot("grep")
     if done.exit_code not in (0, 1):
         raise Refusal(Status.INVALID_ARGUMENTS, f"pattern: {said.removeprefix('grep: ')[:300]}. For plain text set fixed.")
 
@@ -119,6 +119,8 @@ async def _grep(context: ToolContext, names: list[str], options: tuple[str, ...]
     if _gave_up(done.stderr.data):  # at the file that it was at: what comes after it was not looked at
         message = "The pattern is too costly for a line of these files; nothing is shown. Write a simpler one, or set fixed."
         raise Refusal(Status.CONFLICT, message)
+    if done.exit_code not in (0, XARGS_FAILED):
+        raise cannot("xargs")
     output = done.stdout.head if done.stdout.truncated else done.stdout.data
     return _Found(tuple(_read(output)), done.stdout.truncated, done.stderr.data)
 
