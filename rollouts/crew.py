@@ -22,14 +22,15 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from wardian.rollouts.errors import RolloutError
+from wardian.rollouts.errors import RolloutError, UsageProblem
+from wardian.rollouts.folder import next_file
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.records import ADAPTER, EpisodeEnd, Json
-from wardian.rollouts.resume import is_final, next_file, played
+from wardian.rollouts.resume import is_final, played
 from wardian.rollouts.summary import Tally
 
-RESTARTS = 10
-"""Of one place in the crew; a worker that dies more often is not killed by chance."""
+IN_VAIN = 10
+"""Workers of one place that may die in a row without an episode done; more do not die by chance."""
 AHEAD = 2
 """Episodes that wait in a worker, so that its cells do not."""
 LINE_BYTES = 64 << 20
@@ -38,6 +39,23 @@ STOP_S = 30.0
 
 class CrewLost(RolloutError):
     """A worker's place could not be kept."""
+
+
+class CrewRefused(CrewLost, UsageProblem):
+    """A worker was asked for what there is not, and said so."""
+
+
+@dataclass(slots=True)
+class Place:
+    """One place in the crew: a worker, and after its death the next one."""
+
+    number: int
+    mine: dict[str, Planned] = field(default_factory=dict)
+    """Episodes that were handed to it and have no final end."""
+    done: int = 0
+    """Episodes that were played to their end here."""
+    restores_ms: list[float] = field(default_factory=list)
+    """Of the living worker, which has not said its statistics yet."""
 
 
 @dataclass(slots=True)
@@ -53,7 +71,7 @@ class Crew:
     watch: Callable[[EpisodeEnd], None]
     tally: Tally = field(default_factory=Tally)
     statistics: list[dict[str, Json]] = field(default_factory=list)
-    """Of the workers' pools; of a worker that died there are none."""
+    """Of the workers' pools; of a worker that died there are none, and the resets of its episodes stand in the tally."""
     lost: int = 0
     """Workers that died."""
     tier: str | None = None
@@ -66,13 +84,13 @@ class Crew:
         """Play all.
 
         Raises:
-            CrewLost: a worker died again and again.
+            CrewLost: a worker died again and again, or said that it cannot play.
         """
         self._todo.extend(episodes)
         try:
             async with anyio.create_task_group() as group:
-                for place in range(min(self.workers, len(episodes))):
-                    group.start_soon(self._keep, place)
+                for number in range(min(self.workers, len(episodes))):
+                    group.start_soon(self._keep, Place(number))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         return self.tally
@@ -84,94 +102,99 @@ class Crew:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
 
-    async def _keep(self, place: int) -> None:
-        """Keep one worker at work until there is none left."""
-        mine: dict[str, Planned] = {}
-        for _ in range(RESTARTS):
-            if self.interrupted or not (self._todo or mine):
-                return
-            code = await self._employ(place, mine)
-            if code == 0:
-                return
-            if code > 0:
-                raise CrewLost(f"worker {place}: ended with exit code {code}; what it said stands above")
-            self.lost += 1
-        raise CrewLost(f"worker {place}: died {RESTARTS} times; run with --workers 1 to see why")
+    async def _keep(self, place: Place) -> None:
+        """Keep one worker at work until there is nothing left to play."""
+        in_vain = 0
+        while (self._todo or place.mine) and not self.interrupted:
+            if in_vain == IN_VAIN:
+                raise CrewLost(f"worker {place.number}: died {IN_VAIN} times without an episode done; run with --workers 1 to see why")
+            before = place.done
+            code = await self._employ(place)
+            if code > 0 and not self.interrupted:
+                error = CrewRefused if code == 2 else CrewLost
+                raise error(f"worker {place.number}: ended with exit code {code}; what it said stands above")
+            if place.mine and not self.interrupted:
+                self.lost += 1
+                in_vain = 0 if place.done > before else in_vain + 1
 
-    async def _employ(self, place: int, mine: dict[str, Planned]) -> int:
-        """Start a worker and talk to it to its end; gives 0 when it finished, its exit code, or minus the signal that ended it.
+    async def _employ(self, place: Place) -> int:
+        """Start a worker and talk to it to its end; gives its exit code, or minus the signal that ended it.
 
-        What it left undone stands in `mine`.
+        What it left undone stands in `place.mine`.
         """
-        cells = max(1, self.cells // self.workers + (place < self.cells % self.workers))
-        file = next_file(self.out, f"worker-{place}") if self.out else None
-        if file is not None:
-            file.touch()
+        cells = max(1, self.cells // self.workers + (place.number < self.cells % self.workers))
+        file = next_file(self.out, f"worker-{place.number}") if self.out else None
         command = [sys.executable, "-m", "wardian.cli", "work"]
         process = await anyio.open_process(command, stdin=PIPE, stdout=PIPE, stderr=None if sys.stderr else DEVNULL, start_new_session=True)
         self._living.add(process)
         try:
-            await self._say(process, {**self.order, "cells": cells, "file": str(file) if file else None, "worker": f"{place}: {file}"})
-            for planned in mine.values():
+            name = f"{place.number}: {file.name if file else ''}"
+            await self._say(process, {**self.order, "cells": cells, "file": str(file) if file else None, "worker": name})
+            for planned in place.mine.values():
                 await self._give(process, planned)
-            if await self._listen(process, mine, cells + AHEAD):
-                return 0
+            await self._listen(process, place, cells + AHEAD)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, BrokenPipeError):
             pass
         finally:
             self._living.discard(process)
             with anyio.CancelScope(shield=True):
                 await _end(process)
-            if file is not None:
-                self._look_up(file, mine)
-        return process.returncode or -signal.SIGKILL  # one that ended well without its last message lost it
+            if file is not None and file.exists():
+                self._look_up(file, place)
+            self.tally.restores_ms += place.restores_ms
+            place.restores_ms = []
+        return process.returncode or 0
 
-    async def _listen(self, process: Process, mine: dict[str, Planned], most: int) -> bool:
+    async def _listen(self, process: Process, place: Place, most: int) -> None:
+        """Hand episodes out and take what comes back, until the worker has said its last or is dead."""
         assert process.stdout is not None
         lines, finishing = BufferedByteReceiveStream(process.stdout), False
         while True:
-            while not finishing and not self.interrupted and len(mine) < most and self._todo:
+            while not finishing and not self.interrupted and len(place.mine) < most and self._todo:
                 planned = self._todo.popleft()
-                mine[planned.episode_id] = planned
+                place.mine[planned.episode_id] = planned
                 await self._give(process, planned)
-            if not finishing and not mine and not self.interrupted:
+            if not finishing and not place.mine and not self.interrupted:
                 finishing = True
                 await self._say(process, {"finish": True})
             try:
                 message = json.loads(await lines.receive_until(b"\n", LINE_BYTES))
             except (anyio.IncompleteRead, anyio.EndOfStream, ValueError):
-                return False
+                return
             if "start_ms" in message:
                 self.tally.starts_ms.append(message["start_ms"])
+                place.restores_ms += [] if message["restore_ms"] is None else [message["restore_ms"]]
             elif "end" in message:
                 end = ADAPTER.validate_python(message["end"])
                 assert isinstance(end, EpisodeEnd)
-                self._take(end, mine)
+                self._take(end, place)
             else:
                 self.statistics.append(message["statistics"])
                 self.tier = message["tier"]
                 self.tally.starts_leaked += message["starts_leaked"]
-                return True
+                place.restores_ms = []
+                return
 
-    def _take(self, end: EpisodeEnd, mine: dict[str, Planned]) -> None:
+    def _take(self, end: EpisodeEnd, place: Place) -> None:
         self.tally.add(end)
         self.watch(end)
-        if is_final(end):
-            mine.pop(end.episode_id, None)
+        if is_final(end) and end.episode_id in place.mine:
+            del place.mine[end.episode_id]
+            place.done += 1
 
-    def _look_up(self, file: Path, mine: dict[str, Planned]) -> None:
+    def _look_up(self, file: Path, place: Place) -> None:
         """Take from a worker's file what it did not say; what it left undone begins with the next attempt. An empty file goes."""
         if not file.stat().st_size:
             file.unlink()
             return
-        found = played([file]) if mine else None
+        found = played([file]) if place.mine else None
         if found is None:
             return
         for name, end in found.final.items():
-            if name in mine:
-                self._take(end, mine)
-        for name, planned in mine.items():
-            mine[name] = replace(planned, first_attempt=max(planned.first_attempt, found.attempts.get(name, 0) + 1))
+            if name in place.mine:
+                self._take(end, place)
+        for name, planned in place.mine.items():
+            place.mine[name] = replace(planned, first_attempt=max(planned.first_attempt, found.attempts.get(name, 0) + 1))
 
     async def _give(self, process: Process, planned: Planned) -> None:
         await self._say(process, {"episode": planned.episode_id, "first_attempt": planned.first_attempt})

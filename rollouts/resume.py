@@ -4,19 +4,26 @@ An episode is played when its log has a final end: one that was neither cancelle
 further attempts from the same seeds, in a file of their own; what stands in the folder is never touched.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wardian.rollouts.errors import UsageProblem
+from wardian.envs.tokens import Tokenizer
+from wardian.rollouts.errors import LogBroken, UsageProblem
+from wardian.rollouts.folder import await_writers
+from wardian.rollouts.lines import Finding
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.play import CANCELLED
-from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.summary import Tally
-from wardian.rollouts.trajectory import check, kind_of, lines_of
+from wardian.rollouts.trajectory import check, kind_of, lines_of, no_json
+from wardian.tools.faults import FaultProfile
 
 FREE = frozenset(
-    {"episodes", "cells", "workers", "attempts", "out", "as_json", "progress", "concurrency", "api_key_env", "worker", "continued"}
+    {
+        *("episodes", "cells", "workers", "attempts", "out", "as_json", "progress", "worker", "continued"),
+        *("base_url", "api_key_env", "concurrency", "streaming", "silence_s", "deadline_s", "tries"),
+    }
 )
 """Parameters that may be others when a run goes on: they change nothing about an episode. `episodes` may only grow."""
 
@@ -26,8 +33,12 @@ class Played:
     """What the files of a run hold."""
 
     head: RunRecord
+    first: EpisodeStart | None = None
+    """Of any episode: how all are played."""
     ends: list[EpisodeEnd] = field(default_factory=list)
     starts_ms: list[float] = field(default_factory=list)
+    restores_ms: list[float] = field(default_factory=list)
+    leaks: int = 0
     attempts: dict[str, int] = field(default_factory=dict)
     """The last attempt that was begun, by episode."""
 
@@ -38,7 +49,10 @@ class Played:
 
     def count_into(self, tally: Tally) -> None:
         """Add what was played; cancelled attempts say nothing, and are played again."""
-        tally.starts_ms.extend(self.starts_ms)
+        tally.starts_ms += self.starts_ms
+        tally.restores_ms += self.restores_ms
+        tally.starts_leaked += self.leaks
+        tally.kept += len(self.final)
         for end in self.ends:
             if end.outcome != CANCELLED:
                 tally.add(end)
@@ -52,6 +66,38 @@ class Played:
             if planned.episode_id not in final
         ]
 
+    def take(self, record: EpisodeStart | EpisodeEnd) -> None:
+        """Count a line."""
+        self.attempts[record.episode_id] = max(record.attempt, self.attempts.get(record.episode_id, 0))
+        if isinstance(record, EpisodeEnd):
+            self.ends.append(record)
+            return
+        self.first = self.first or record
+        self.starts_ms.append(record.reset_ms)
+        self.restores_ms += [] if (inside := restore_ms(record)) is None else [inside]
+        self.leaks += len(record.leaks)
+
+    def check(self, faults: FaultProfile, tokenizer: Tokenizer) -> None:
+        """Check what options only name.
+
+        Raises:
+            UsageProblem: the profile or the tokenizer is another one than before.
+        """
+        if self.first is None:
+            return
+        if self.first.faults_hash != faults.hash:
+            raise UsageProblem(f"faults: the profile {faults.name} is not what it was when the run began; name a new folder")
+        counted = self.first.tokenizer
+        if (counted.name, counted.version) != (tokenizer.name, tokenizer.version):
+            before = f"{counted.name}@{counted.version}"
+            raise UsageProblem(f"tokenizer: the run was counted by {before}, and here is {tokenizer.label}; name a new folder")
+
+
+def restore_ms(start: EpisodeStart) -> float | None:
+    """Time inside the cell of the reset that an episode began with; `None` without a cell."""
+    receipt = start.receipt
+    return receipt.ended_ms + receipt.made_ms + receipt.verified_ms if receipt else None
+
 
 def is_final(end: EpisodeEnd) -> bool:
     """Whether its episode is done."""
@@ -63,35 +109,52 @@ def played(files: Iterable[Path]) -> Played | None:
 
     Raises:
         UsageProblem: the files are of several runs.
+        LogBroken: a line is damaged otherwise than by a crash.
     """
     found: Played | None = None
     for file in files:
-        for place, line in lines_of(file):
-            if kind_of(line) == "step":
-                continue
-            record, _ = check(place, line)
+        for record in _without_steps(file):
             if isinstance(record, RunRecord):
                 found = found or Played(record)
                 if record.run != found.head.run:
                     raise UsageProblem(f"out: {file} holds the run {record.run} beside {found.head.run}; keep one run in a folder")
-            elif isinstance(record, EpisodeStart) and found:
-                found.starts_ms.append(record.reset_ms)
-                found.attempts[record.episode_id] = max(record.attempt, found.attempts.get(record.episode_id, 0))
-            elif isinstance(record, EpisodeEnd) and found:
-                found.ends.append(record)
-                found.attempts[record.episode_id] = max(record.attempt, found.attempts.get(record.episode_id, 0))
+            elif found is None:
+                raise LogBroken(f"{file}: begins without a run line; put the file's first line back")
+            else:
+                found.take(record)
     return found
+
+
+def _without_steps(file: Path) -> Iterator[RunRecord | EpisodeStart | EpisodeEnd]:
+    torn: Finding | None = None
+    for place, line in lines_of(file):
+        if kind_of(line) == "step" and torn is None and place.ended:
+            continue
+        record, findings = check(place, line)
+        if torn is not None and not isinstance(record, RunRecord):
+            raise LogBroken(str(no_json(torn)))
+        torn = findings[0] if findings and findings[0].torn else None
+        if findings and torn is None:
+            raise LogBroken(str(findings[0]))
+        if record is not None and not isinstance(record, StepRecord):
+            yield record
 
 
 def stopped_run(out: Path, asked: Mapping[str, Json]) -> Played | None:
     """The run in `out` that is to go on; `None` where there is none.
 
     Raises:
-        UsageProblem: it was asked for otherwise; names the options that differ.
+        UsageProblem: it was asked for otherwise; names the option that differs.
+        LogBroken: it is damaged.
+        LogInUse: it is still being written.
     """
     if not out.is_dir() or not any(out.glob("*.jsonl")):
         return None
-    found = played(file for file in sorted(out.glob("*.jsonl")) if file.stat().st_size)
+    await_writers(out)
+    for file in out.glob("*.jsonl"):
+        if not file.stat().st_size:
+            file.unlink()  # of a writer that was killed before its first line
+    found = played(sorted(out.glob("*.jsonl")))
     if found is None:
         return None
     before = found.head.parameters
@@ -106,11 +169,3 @@ def stopped_run(out: Path, asked: Mapping[str, Json]) -> Played | None:
     if (fewer := int(asked["episodes"])) < int(before["episodes"]):
         raise UsageProblem(f"episodes: {out} holds a run of {before['episodes']}, more than {fewer}; give at least as many")
     return found
-
-
-def next_file(out: Path, stem: str) -> Path:
-    """A trajectory file in `out` that is not there yet."""
-    number = 1
-    while (path := out / f"{stem}-{number:03d}.jsonl").exists():
-        number += 1
-    return path

@@ -58,6 +58,10 @@ class Tally:
     starts_ms: list[float] = field(default_factory=list)
     """Wall time of each reset, waiting for a cell included."""
     starts_leaked: int = 0
+    restores_ms: list[float] = field(default_factory=list)
+    """Time inside the cell of resets that no pool's statistics speak of: of what stood in the folder, and of workers that died."""
+    kept: int = 0
+    """Episodes that stood in the folder already."""
     fates: dict[tuple[str, str, str, str, str], list[int]] = field(default_factory=dict)
     """Steps of each attempt by fate (judged, masked, retried), policy, family, outcome and end cause."""
 
@@ -122,17 +126,18 @@ def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall
         "call_problems": _sorted(tally.problems),
         "resets": _resets(tally, pool, tier),
         "wall_s": round(wall_s, 3),
-        "episodes_per_s": round(whole.episodes / wall_s, 2) if wall_s > 0 else None,
+        "episodes_per_s": round((whole.episodes - tally.kept) / wall_s, 2) if wall_s > 0 else None,
     }
 
 
 def _resets(tally: Tally, pool: PoolStatistics | None, tier: str | None) -> dict[str, Json]:
     """Cells where there are some, else the starts of worlds without a cell. `start_*`: what an episode waited, a free cell included."""
-    times = pool.restore_ms if pool else tuple(tally.starts_ms)
+    with_cells, others = pool is not None or bool(tally.restores_ms), len(tally.restores_ms)
+    times = (*(pool.restore_ms if pool else ()), *tally.restores_ms) if with_cells else tuple(tally.starts_ms)
     leaks = tally.starts_leaked + (pool.quarantined if pool else 0)
     return {
-        "count": pool.resets if pool else len(tally.starts_ms) + tally.starts_leaked,
-        "verified": pool.verified if pool else len(tally.starts_ms),
+        "count": (pool.resets if pool else 0) + others if with_cells else len(tally.starts_ms) + tally.starts_leaked,
+        "verified": (pool.verified if pool else 0) + others if with_cells else len(tally.starts_ms),
         "leaks": leaks,
         "p50_ms": quantile(times, 0.5),
         "p95_ms": quantile(times, 0.95),

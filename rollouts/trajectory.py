@@ -143,6 +143,8 @@ class TrajectoryLog:
     runs: list[tuple[Place, RunRecord]] = field(default_factory=list)
     episodes: dict[str, list[Place]] = field(default_factory=dict)
     """Places of each episode's lines, all attempts, in order. A step's line is not read before it is asked for."""
+    ends: dict[str, list[Place]] = field(default_factory=dict)
+    """Those of them that may be an attempt's last line."""
     warnings: list[str] = field(default_factory=list)
     """Torn lines that were skipped."""
 
@@ -179,20 +181,23 @@ class TrajectoryLog:
         some = ", ".join(list(self.episodes)[:3])
         raise LogBroken(f"episode: {'several are' if found else 'none is'} named {name!r}; there are {len(self.episodes)}, such as {some}")
 
+    def last_end(self, episode_id: str) -> EpisodeEnd | None:
+        """The last line of the highest attempt that has one.
+
+        Raises:
+            LogBroken: as `records`.
+        """
+        read = (self._read(place) for place in self.ends.get(episode_id, ()))
+        return max((record for record in read if isinstance(record, EpisodeEnd)), key=lambda end: end.attempt, default=None)
+
     def records(self, episode_id: str) -> list[EpisodeStart | StepRecord | EpisodeEnd]:
         """All readable lines of an episode.
 
         Raises:
             LogBroken: a line is not of the schema; names file, line and field.
         """
-        found: list[EpisodeStart | StepRecord | EpisodeEnd] = []
-        for place in self.episodes[episode_id]:
-            record, findings = check(place, place.read())
-            if findings:
-                raise LogBroken(str(findings[0]))
-            if record is not None and not isinstance(record, RunRecord):
-                found.append(record)
-        return found
+        read = [self._read(place) for place in self.episodes[episode_id]]
+        return [record for record in read if not isinstance(record, RunRecord)]
 
     def attempts(self, episode_id: str) -> "list[AttemptLog]":
         """The episode's attempts, in order.
@@ -212,11 +217,19 @@ class TrajectoryLog:
                     attempt.end = record
         return [found[number] for number in sorted(found)]
 
+    @staticmethod
+    def _read(place: Place) -> AnyLine:
+        record, findings = check(place, place.read())
+        if findings:
+            raise LogBroken(str(findings[0]))
+        assert record is not None, "a line without findings is a record"
+        return record
+
     def _take(self, place: Place, line: bytes, torn: Finding | None) -> Finding | None:
         """Take the next line of a file; `torn` is the one before it, if that is no JSON. Gives this line, if it is none."""
         named = _EPISODE.match(line)
         if named and place.ended and line.endswith(b"}") and torn is None:
-            self.episodes.setdefault(json.loads(b'"' + named[1] + b'"'), []).append(place)
+            self._keep(json.loads(b'"' + named[1] + b'"'), place, line)
             return None
         record, findings = check(place, line)
         if torn is not None:
@@ -230,8 +243,13 @@ class TrajectoryLog:
         if isinstance(record, RunRecord):
             self.runs.append((place, record))
         elif record is not None:
-            self.episodes.setdefault(record.episode_id, []).append(place)
+            self._keep(record.episode_id, place, line)
         return None
+
+    def _keep(self, episode_id: str, place: Place, line: bytes) -> None:
+        self.episodes.setdefault(episode_id, []).append(place)
+        if kind_of(line) == "episode_end":
+            self.ends.setdefault(episode_id, []).append(place)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from wardian.cli import build_app
 from wardian.rollouts.crew import Crew
 from wardian.rollouts.records import ADAPTER, EpisodeEnd
 from wardian.rollouts.resume import is_final
 from wardian.rollouts.summary import Tally
+from wardian.rollouts.trajectory import FILE
 
 COMMAND = [sys.executable, "-m", "wardian.cli"]
 RUN = ["run", "toy", "--policy", "expert", "--faults", "mild", "--cells", "2", "--json"]
@@ -51,52 +55,120 @@ def summed(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_killed_run_goes_on_where_it_stopped(workers: str, tmp_path: Path) -> None:
-    process = started(tmp_path / "a", "--episodes", "40", "--workers", workers)
+@pytest.mark.parametrize(("workers", "number"), [("1", signal.SIGKILL), ("2", signal.SIGKILL), ("2", signal.SIGINT)])
+def test_a_run_that_was_ended_goes_on_where_it_stopped(workers: str, number: signal.Signals, tmp_path: Path) -> None:
+    whole = (*RUN, "--out", str(tmp_path / "a"), "--episodes", "30", "--workers", workers)
+    process = started(tmp_path / "a", "--episodes", "30", "--workers", workers)
+    beside = CliRunner().invoke(build_app(), whole)
+    assert (beside.exit_code, "another run is writing into it" in beside.stderr.replace("\n", " ")) == (1, True), beside.output
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=60)
+    assert number == signal.SIGKILL or (process.returncode, json.loads(said.splitlines()[-1])["interrupted"]) == (130, True)
+    before = ends(tmp_path / "a")
+    found, after = summed(wardian(*whole)), ends(tmp_path / "a")
+    assert (found["episodes"], found["succeeded"], len(after), max(after.values())) == (30, 30, 30, 1)
+    assert found["resumed"] >= len(before) > 0
+    assert found["resets"]["verified"] >= 30
+    validated, shown = (CliRunner().invoke(build_app(), [command, str(tmp_path / "a")]).stdout for command in ("validate", "show"))
+    assert validated.splitlines()[-1].startswith("valid: ")
+    assert shown.count(" succeeded ") == 30
+
+
+def test_what_workers_played_in_several_lives_replays(tmp_path: Path) -> None:
+    process = started(tmp_path / "a", "--episodes", "20", "--workers", "2")
     process.kill()
     process.communicate(timeout=60)
-    before = ends(tmp_path / "a")
-    found = summed(wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "40", "--workers", workers))
-    after = ends(tmp_path / "a")
-    assert (found["episodes"], found["succeeded"], len(after), max(after.values())) == (40, 40, 40, 1)
-    assert found["resumed"] >= len(before) > 0
-    assert wardian("validate", str(tmp_path / "a")).returncode == 0
-    assert wardian("replay", str(tmp_path / "a")).stdout.splitlines()[-1] == "identical 40/40"
+    summed(wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "20"))
+    assert wardian("replay", str(tmp_path / "a")).stdout.splitlines()[-1] == "identical 20/20"
 
 
-def test_workers_that_are_killed_lose_and_repeat_nothing(tmp_path: Path) -> None:
+def test_workers_that_are_ended_lose_and_repeat_nothing(tmp_path: Path) -> None:
     process = started(tmp_path / "a", "--episodes", "60", "--workers", "2")
     listed = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "wardian.cli work"], capture_output=True, text=True, check=True)
-    for pid in listed.stdout.split():
-        os.kill(int(pid), signal.SIGKILL)
+    for pid, number in zip(listed.stdout.split(), (signal.SIGKILL, signal.SIGTERM), strict=True):
+        os.kill(int(pid), number)
     said, _ = process.communicate(timeout=180)
     found, after = json.loads(said.splitlines()[-1]), ends(tmp_path / "a")
     assert (found["episodes"], found["succeeded"], found["workers_lost"]) == (60, 60, 2)
     assert (len(after), max(after.values())) == (60, 1)
-    assert wardian("validate", str(tmp_path / "a")).returncode == 0
+    assert CliRunner().invoke(build_app(), ["validate", str(tmp_path / "a")]).exit_code == 0
 
 
 def test_a_whole_run_has_nothing_left_to_play_and_may_grow(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / FILE).touch()  # as a run leaves it that was killed before its first line
     first = summed(wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "6"))
     again = summed(wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "6"))
     assert (again["resumed"], again["episodes"], again["mean_reward"]) == (6, 6, first["mean_reward"])
+    assert again["resets"]["tier"] == first["resets"]["tier"]
     assert summed(wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "9"))["episodes"] == 9
-    fewer = wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "3")
-    assert (fewer.returncode, fewer.stderr.split(":")[0]) == (2, "episodes")
 
 
-@pytest.mark.parametrize(("option", "value"), [("seed", "7"), ("faults", "harsh"), ("policy", "idle"), ("malformed", "terminate")])
-def test_a_run_that_goes_on_is_the_same_run(option: str, value: str, tmp_path: Path) -> None:
-    wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "2")
-    other = wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "2", f"--{option}", value)
-    assert (other.returncode, other.stderr.split(":")[0]) == (2, option)
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a whole run under a profile of its own."""
+    folder = tmp_path_factory.mktemp("kept")
+    (folder / "mine.toml").write_text('extends = "mild"\n')
+    summed(wardian(*RUN, "--faults", str(folder / "mine.toml"), "--out", str(folder / "a"), "--episodes", "2"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("seed", "7"), ("faults", "harsh"), ("policy", "idle"), ("malformed", "terminate"), ("episodes", "1"), ("difficulty", "easy")],
+)
+def test_a_run_that_goes_on_is_the_same_run(option: str, value: str, kept: Path) -> None:
+    same = [*RUN, "--faults", str(kept / "mine.toml"), "--out", str(kept / "a"), "--episodes", "3"]
+    answered = CliRunner().invoke(build_app(), [*same, f"--{option}", value])
+    assert (answered.exit_code, answered.stderr.split(":")[0]) == (2, option), answered.output
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "code", "says"),
+    [
+        ("mine.toml", "mild", "harsh", 2, "faults: the profile mine is not what it was when the run began"),
+        (f"a/{FILE}", '"task_hash": "', '"task_hash": 1, "was": "', 1, f"{FILE}:2: episode_start "),
+        (f"a/{FILE}", '"env": "toy@', '"env": "toy@0.', 2, "begun by other versions: env was toy@0."),
+    ],
+)
+def test_a_run_that_cannot_go_on_says_why(kept: Path, tmp_path: Path, file: str, old: str, new: str, code: int, says: str) -> None:
+    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    text = (tmp_path / file).read_text()
+    (tmp_path / file).write_text(text.replace(str(kept), str(tmp_path)).replace(old, new))
+    log = tmp_path / "a" / FILE
+    log.write_text(log.read_text().replace(str(kept), str(tmp_path)))
+    again = [*RUN, "--faults", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "a"), "--episodes", "3"]
+    answered = CliRunner().invoke(build_app(), again)
+    assert (answered.exit_code, says in answered.stderr.replace("\n", "")) == (code, True), answered.output
 
 
 def test_a_worker_that_cannot_play_ends_the_run_at_once() -> None:
     done = wardian("run", "toy", "--policy", "expert", "--episodes", "4", "--workers", "2", "--image", "nowhere:1", "--json")
-    assert done.returncode in (1, 2)
-    assert "nowhere:1" in done.stderr
+    assert (done.returncode, "nowhere:1" in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+
+
+HOPELESS = """
+from wardian.rollouts.errors import PolicyHopeless
+
+class Policy:
+    name, checkpoint = "hopeless", "1"
+
+    def begin(self, first, view):
+        return self
+
+    async def act(self, observation):
+        raise PolicyHopeless("key: the server refuses it", "policy_refused")
+
+def policy(world):
+    return Policy()
+"""
+
+
+def test_a_policy_without_hope_ends_a_run_of_workers(tmp_path: Path) -> None:
+    (tmp_path / "hopeless.py").write_text(HOPELESS)
+    command = [*COMMAND, "run", "toy", "--policy", "hopeless:policy", "--episodes", "4", "--workers", "2", "--no-progress"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert (done.returncode, "key: the server refuses it" in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
 
 
 def test_a_crew_without_episodes_starts_nobody() -> None:

@@ -12,12 +12,11 @@ from rich.table import Table
 
 from wardian.cli.console import errors_end_the_command, stderr
 from wardian.rollouts.actions import action_text
-from wardian.rollouts.errors import LogBroken, UsageProblem
-from wardian.rollouts.lines import Place
+from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.lines import well_formed as printable
 from wardian.rollouts.play import CANCELLED
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, SamplePart, StepRecord, json_schema
-from wardian.rollouts.trajectory import TrajectoryLog, check, validate
+from wardian.rollouts.trajectory import TrajectoryLog, validate
 
 SCHEMAS = {"trajectory": json_schema}
 ALL_RIGHT = "valid"
@@ -88,7 +87,7 @@ def show(
 def _list(console: Console, log: TrajectoryLog) -> None:
     table = Table("episode", "task", "policy", "attempts", "steps", "outcome", "ended by", "reward", "mask")
     for name, places in sorted(log.episodes.items()):
-        end = _last(places)
+        end = log.last_end(name)
         if end is None:
             table.add_row(name, "", "", "", str(len(places) - 1), "[yellow]unfinished[/]", "", "", "0")
             continue
@@ -99,13 +98,6 @@ def _list(console: Console, log: TrajectoryLog) -> None:
         )
     console.print(table)
     console.print(f"{len(log.episodes)} episodes")
-
-
-def _last(places: list[Place]) -> EpisodeEnd | None:
-    record, findings = check(places[-1], places[-1].read())
-    if findings and not findings[0].torn:
-        raise LogBroken(str(findings[0]))
-    return record if isinstance(record, EpisodeEnd) else None
 
 
 def _print_start(console: Console, start: EpisodeStart | None) -> None:

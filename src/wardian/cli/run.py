@@ -1,7 +1,6 @@
 """`wardian run`: play many episodes of a world and sum them up."""
 
 import json
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.crew import Crew
 from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.folder import folder_for_a_run, next_file
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.inference.policy import NAME as OPENAI
 from wardian.rollouts.plan import Planned, new_run_id, plan
@@ -26,7 +26,7 @@ from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import NAMES, load_policies
 from wardian.rollouts.recording import Setting, run_record, versions_of
 from wardian.rollouts.records import EpisodeEnd, Json
-from wardian.rollouts.resume import Played, next_file, stopped_run
+from wardian.rollouts.resume import Played, stopped_run
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
 from wardian.rollouts.summary import Tally, joined, summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
@@ -86,7 +86,7 @@ def run(
     parameters["db_url"] = None
     database.keep(db_url)
     find_modules_here()
-    with errors_end_the_command():
+    with errors_end_the_command(), folder_for_a_run(out):
         order = order_of(parameters, out)
         log_to(order.progress.console)
         order.signal = run_until_signal(order.play, order.interrupt)
@@ -154,7 +154,7 @@ class Order:
         async with open_ground(
             self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"], database=choice
         ) as ground:
-            setting = self.setting(ground)
+            setting = self.setting(ground, self._recorded)
             file = self._file()
             writer = TrajectoryWriter(file) if file else None
             try:
@@ -170,6 +170,10 @@ class Order:
             if self.twins is not None and not self.pool.interrupted:
                 await self._play_twins(self.twins, ground, replace(setting, faults=NONE), cells)
 
+    @property
+    def _recorded(self) -> dict[str, Json] | None:
+        return self.before.head.versions.model_dump() if self.before else None
+
     def _file(self) -> Path | None:
         if self.out is None:
             return None
@@ -184,12 +188,13 @@ class Order:
     async def _play_elsewhere(self) -> None:
         """Have other processes play what is left to play, which may be nothing."""
         began = time.perf_counter()
-        order = {"parameters": dict(self.parameters), "run": self.run}
+        order = {"parameters": dict(self.parameters), "run": self.run, "versions": self._recorded}
         crew = self.crew = Crew(order, self.parameters["workers"], self.parameters["cells"], self.out, self._watch, self._tally())
         with self.progress:
             await crew.run(self.episodes)
         pool = joined(crew.statistics)
-        self._sum_up(crew.tally, pool, crew.tier, time.perf_counter() - began, crew.interrupted)
+        before = self.before.first.tier if self.before and self.before.first else None
+        self._sum_up(crew.tally, pool, crew.tier or before, time.perf_counter() - began, crew.interrupted)
         assert self.found is not None, "it was summed up in the line before"
         self.found["workers_lost"] = crew.lost
         self._keep()
@@ -249,15 +254,17 @@ class Order:
         if self.out:
             (self.out / SUMMARY).write_text(json.dumps(self.found, indent=2) + "\n", "utf-8")
 
-    def setting(self, ground: Ground) -> Setting:
-        """How all episodes are played.
+    def setting(self, ground: Ground, recorded: Mapping[str, Json] | None = None) -> Setting:
+        """How all episodes are played. `recorded` are the versions of a run that goes on.
 
         Raises:
-            UsageProblem: the run that is to go on was begun by other versions.
+            UsageProblem: they are others than those here; names them.
         """
         versions = versions_of(self.world, ground.template.key, ground.image, ground.template.engine)
-        if self.before is not None and self.before.head.versions != versions:
-            raise UsageProblem(f"out: the run in {self.out} was begun with other versions of world, tools or image; name a new folder")
+        here = versions.model_dump()
+        others = [f"{name} was {value}, and is {here[name]}" for name, value in (recorded or {}).items() if here[name] != value]
+        if others:
+            raise UsageProblem(f"out: the run there was begun by other versions: {'; '.join(others)}; name a new folder")
         return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer)
 
 
@@ -293,16 +300,20 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
         raise UsageProblem(
             f"twin: the profile {faults.name} has no faults, so each episode is its own twin; give --faults, or leave --twin out"
         )
+    counter = load_tokenizer(asked["tokenizer"])
+    if before is not None:
+        before.check(faults, counter)
+        episodes = before.rest(episodes)
     order = Order(
         name=name,
         world=world,
-        episodes=before.rest(episodes) if before else episodes,
+        episodes=episodes,
         before=before,
         run=run_id,
         faults=faults,
         twins=Twins() if asked["twin"] else None,
         malformed=_malformed(asked["malformed"]),
-        tokenizer=load_tokenizer(asked["tokenizer"]),
+        tokenizer=counter,
         tier=tier_of(asked["tier"]),
         out=out,
         parameters=asked,
@@ -333,20 +344,5 @@ def _malformed(name: str) -> MalformedPolicy:
 
 
 def _check_empty(out: Path) -> None:
-    """Check that trajectories can be written there.
-
-    Raises:
-        UsageProblem: they cannot; says why, and what to name instead.
-    """
-    if any(not character.isprintable() for character in str(out)):
-        raise UsageProblem(f"out: {str(out)!r} holds a line break or another character that cannot be printed; name another folder")
-    if out.exists() and not out.is_dir():
-        raise UsageProblem(f"out: {out} is a file; name a folder")
-    if out.is_dir() and any(out.iterdir()):
+    if any(out.iterdir()):
         raise UsageProblem(f"out: {out} is not empty and holds no run of this command; name a new folder")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise UsageProblem(f"out: cannot write into {out}: {error.strerror or error}; name another folder") from error

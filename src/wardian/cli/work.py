@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import sys
+import threading
+import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
@@ -15,15 +17,20 @@ from anyio.streams.memory import MemoryObjectSendStream
 from wardian.cli import database
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal
 from wardian.cli.run import Order, order_of
+from wardian.rollouts.errors import RolloutError
 from wardian.rollouts.ground import open_ground
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.recording import run_record
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json
+from wardian.rollouts.resume import restore_ms
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.trajectory import TrajectoryWriter
 
 LINE_BYTES = 1 << 24
+LOOK_S = 1.0
+GRACE_S = 20.0
+"""For giving episodes up and letting cells go."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,9 +41,18 @@ def register(app: typer.Typer) -> None:
 def work() -> None:
     """Play episodes that come on stdin, for a run of another process. Not for people."""
     find_modules_here()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     worker = Worker(_messages())
     with errors_end_the_command():
         run_until_signal(worker.play, worker.interrupt)
+
+
+def _end_with(parent: int) -> None:
+    """End this process some time after its parent, also where a policy never lets its event loop run again."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    time.sleep(GRACE_S)
+    os._exit(1)
 
 
 def _messages() -> TextIO:
@@ -76,24 +92,35 @@ class Worker:
         async with open_ground(
             order.world, cells=cells, tier=order.tier, deep_checks=True, image=image, database=database.asked(order.parameters)
         ) as ground:
-            setting = order.setting(ground)
+            setting = order.setting(ground, asked["versions"])
             writer = TrajectoryWriter(Path(asked["file"])) if asked["file"] else None
             try:
                 if writer is not None:
                     writer.write(run_record(setting, order.run, {**order.parameters, "worker": asked["worker"]}))
                 pool = self.pool = EpisodePool(ground, setting, writer, order.parameters["attempts"], self._ended, self._begun)
-                send, receive = anyio.create_memory_object_stream[Planned](float("inf"))
-                async with opened(planned.policy for planned in order.episodes), anyio.create_task_group() as group:
-                    group.start_soon(self._feed, reader, send)
-                    with receive:
-                        await pool.run(receive, workers=cells)
-                    group.cancel_scope.cancel()
+                async with opened(planned.policy for planned in order.episodes):
+                    await self._run(pool, reader, cells)
             finally:
                 if writer is not None:
                     writer.close()
             statistics = asdict(replace(ground.cells.statistics(), leaks=())) if ground.cells else None
             tier = ground.tier.value if ground.tier else None
             self._say({"statistics": statistics, "starts_leaked": pool.tally.starts_leaked, "tier": tier})
+
+    async def _run(self, pool: EpisodePool, reader: asyncio.StreamReader, cells: int) -> None:
+        """Play what comes. Raises what the pool raises, as it is."""
+        send, receive = anyio.create_memory_object_stream[Planned](float("inf"))
+        failure: RolloutError | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._feed, reader, send)
+            with receive:
+                try:
+                    await pool.run(receive, workers=cells)
+                except RolloutError as error:  # carried out of the task group, which would wrap it
+                    failure = error
+            group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     async def _feed(self, reader: asyncio.StreamReader, send: MemoryObjectSendStream[Planned]) -> None:
         """Pass on what comes. An end without `finish` says that the parent is gone."""
@@ -107,7 +134,7 @@ class Worker:
             self.interrupt()
 
     def _begun(self, start: EpisodeStart) -> None:
-        self._say({"start_ms": start.reset_ms})
+        self._say({"start_ms": start.reset_ms, "restore_ms": restore_ms(start)})
 
     def _ended(self, end: EpisodeEnd) -> None:
         self._say({"end": end.model_dump(mode="json")})
