@@ -110,6 +110,8 @@ class Server:
     def moved(self, url: str) -> None:
         """Another server, an empty one, took the place of this; `prepare` it."""
         with self._lock:
+            if self._admin is not None:
+                self._admin.close()
             self.url, self._admin = url, None
             self.made.clear()
 
