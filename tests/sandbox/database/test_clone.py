@@ -367,7 +367,7 @@ def test_closing_gives_everything_back(shop: SqliteTemplate) -> None:
     before = files_open()
     for _ in range(200):
         round_trip()
-    assert files_open() == before
+    assert files_open() <= before
 
 
 @both
