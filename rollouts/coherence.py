@@ -4,14 +4,13 @@ Lines of concurrent episodes alternate, and several files may share a log. What 
 where the file ends or another writer goes on.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wardian.rollouts.lines import Finding, Place
-from wardian.rollouts.recording import count_calls
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.rules import COPY, Fault, faults_of, same_reward, shown
+from wardian.rollouts.sums import StepSums
 from wardian.tools.faults import PROFILES
 
 AnyLine = RunRecord | EpisodeStart | StepRecord | EpisodeEnd
@@ -31,30 +30,15 @@ class Running:
 
     begun: Place
     first: EpisodeStart
-    step: int = 0
     over: str = ""
     """How the last step ended it: its outcome; empty while it goes on."""
     last: StepRecord | None = None
-    tokens: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    inexact: int = 0
-    rewards: dict[str, float] = field(default_factory=dict)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    problems: Counter[str] = field(default_factory=Counter)
+    sums: StepSums = field(default_factory=StepSums)
 
     def add(self, step: StepRecord) -> None:
         """Count a step."""
-        self.step, self.last = self.step + 1, step
-        self.tokens += step.observation.tokens
-        self.inexact += bool(step.inexact)
-        if step.sample is not None:
-            self.prompt_tokens += step.sample.prompt_tokens or 0
-            self.completion_tokens += step.sample.completion_tokens or 0
-        for name, value in step.reward_components.items():
-            self.rewards[name] = self.rewards.get(name, 0.0) + value
-        count_calls(step.events, self.outcomes, self.faults, self.problems)
+        self.last = step
+        self.sums.add(step)
         self.over = "failed" if step.failed is not None else "terminated" if step.terminated else "truncated" if step.truncated else ""
 
 
@@ -148,7 +132,8 @@ class Coherence:
             return
         if (start.episode_id, start.attempt - 1) in self.running:
             yield Fault("attempt", f"{start.attempt} begins, and the one before it has no end")
-        self.running[key] = Running(place, start, tokens=start.schema_tokens + start.observation.tokens)
+        self.running[key] = Running(place, start)
+        self.running[key].sums.begin(start)
         if self.head is None:
             return
         if not start.episode_id.startswith(f"{self.head.run}-"):
@@ -173,9 +158,10 @@ class Coherence:
         if attempt is None:
             yield self._out_of_place(key, f"step {step.step}")
             return
-        if step.step != attempt.step + 1:
-            what = "a line stands twice, or out of order" if step.step <= attempt.step else "a line is missing, or out of order"
-            yield Fault("step", f"is {step.step} where {attempt.step + 1} is due: {what}", "put the lines in order")
+        due = attempt.sums.steps + 1
+        if step.step != due:
+            what = "a line stands twice, or out of order" if step.step < due else "a line is missing, or out of order"
+            yield Fault("step", f"is {step.step} where {due} is due: {what}", "put the lines in order")
         if attempt.over:
             yield Fault("step", f"{step.step} follows on a step by which the episode had {attempt.over}", DELETE)
         yield from _shared(attempt, step)
@@ -184,9 +170,8 @@ class Coherence:
             yield Fault("receipt", f"is {step.receipt!r}, and the start's is another")
         if step.clock_ms < (attempt.last or attempt.first).clock_ms:
             yield Fault("clock_ms", "goes back")
-        if attempt.step < step.step:
+        if due <= step.step:
             attempt.add(step)
-            attempt.step = step.step
 
     def _end(self, place: Place, end: EpisodeEnd) -> Iterator[Fault]:
         key = (end.episode_id, end.attempt)
@@ -262,7 +247,7 @@ def _sums(attempt: Running, end: EpisodeEnd) -> Iterator[Fault]:
             yield Fault(
                 name, f"is {shown(found)}, and the steps make it {shown(expected)}", f"write {shown(expected)}, or find the lost line"
             )
-    rewards, summed = attempt.rewards if judged else {}, end.reward_components
+    rewards, summed = attempt.sums.rewards if judged else {}, end.reward_components
     if rewards.keys() != summed.keys() or not all(same_reward(rewards[name], summed[name]) for name in rewards):
         yield Fault("reward_components", f"are {shown(summed)}, and the steps make them {shown(rewards)}")
     if attempt.over != (end.outcome if judged or attempt.over else ""):
@@ -278,14 +263,4 @@ def _sums(attempt: Running, end: EpisodeEnd) -> Iterator[Fault]:
 
 
 def _expected(attempt: Running) -> dict[str, Json]:
-    return {
-        "steps": attempt.step,
-        "policy_checkpoint": (attempt.last or attempt.first).policy_checkpoint,
-        "tokens": attempt.tokens,
-        "prompt_tokens": attempt.prompt_tokens,
-        "completion_tokens": attempt.completion_tokens,
-        "inexact": attempt.inexact,
-        "tool_outcomes": dict(attempt.outcomes),
-        "faults": dict(attempt.faults),
-        "problems": dict(attempt.problems),
-    }
+    return {**attempt.sums.fields(), "policy_checkpoint": (attempt.last or attempt.first).policy_checkpoint}

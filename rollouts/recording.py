@@ -4,8 +4,7 @@ The lines are made here and written elsewhere, so that a trainer that steps an e
 """
 
 import platform
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -43,6 +42,7 @@ from wardian.rollouts.records import (
     Versions,
     WordPart,
 )
+from wardian.rollouts.sums import StepSums
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.files import FileChange
 from wardian.sandbox.fingerprint import Fingerprint, digest
@@ -127,24 +127,15 @@ class AttemptRecorder:
     split: str = ""
     tier: str | None = None
     cell: str | None = None
-    steps: int = 0
-    tokens: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    inexact: int = 0
-    rewards: dict[str, float] = field(default_factory=dict)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    problems: Counter[str] = field(default_factory=Counter)
+    sums: StepSums = field(default_factory=StepSums)
 
     def start(self, first: Observation, info: ResetInfo, clock_ms: int) -> EpisodeStart:
         """The line of the reset."""
         self.task_hash, self.split = info.task.hash, info.task.split
         if info.receipt is not None:
             self.tier, self.cell = info.receipt.tier.value, f"{info.receipt.cell_id}#{info.receipt.epoch}"
-        self.tokens += info.schema_tokens + first.tokens
         known = {tool.name: tool.version for tool in self.setting.world.tools}
-        return EpisodeStart(
+        start = EpisodeStart(
             **self._named("episode_start", mask=1),
             world=self.setting.asked_for,
             observation=ObservationPart(rendered=first.rendered, tokens=first.tokens),
@@ -161,16 +152,18 @@ class AttemptRecorder:
             leaks=[list(leak) for leak in info.leaks],
             reset_ms=info.total_ms,
         )
+        self.sums.begin(start)
+        return start
 
     def step(self, action: Action, step: Step, wall_ms: float, sampled: Sampled | None = None) -> StepRecord:
         """The line of one step; `action` is the one that was taken, `sampled` what it came with."""
         info = step.info
-        self._take(sampled)
+        if sampled is not None:
+            self.checkpoint = sampled.checkpoint or self.checkpoint
         results = result_parts(action, step)
-        self._count(step, results)
         named = self._named("step", mask=0 if step.failed is not None else 1)
         record, shared = named.pop("record"), {key: named.pop(key) for key in _SHARED}
-        return StepRecord(
+        made = StepRecord(
             **named,
             step=info.step,
             observation=ObservationPart(rendered=step.observation.rendered, tokens=step.observation.tokens),
@@ -189,6 +182,8 @@ class AttemptRecorder:
             wall_ms=wall_ms,
             **state_parts(info),
         )
+        self.sums.add(made)
+        return made
 
     def end(
         self,
@@ -204,38 +199,17 @@ class AttemptRecorder:
         judged = outcome in ("terminated", "truncated")
         return EpisodeEnd(
             **self._named("episode_end", mask=1 if judged else 0),
-            steps=self.steps,
+            **self.sums.fields(),
             outcome=outcome,
             end_cause=cause,
             detail=detail,
             retried=retried,
             succeeded=verdict.succeeded if verdict else None,
-            reward=sum(self.rewards.values()) if judged else None,
-            reward_components=dict(self.rewards) if judged else {},
+            reward=sum(self.sums.rewards.values()) if judged else None,
+            reward_components=dict(self.sums.rewards) if judged else {},
             verdict=verdict_part(verdict),
-            tool_outcomes=dict(self.outcomes),
-            faults=dict(self.faults),
-            problems=dict(self.problems),
-            inexact=self.inexact,
-            tokens=self.tokens,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
             wall_ms=wall_ms,
         )
-
-    def _take(self, sampled: Sampled | None) -> None:
-        if sampled is not None:
-            self.checkpoint = sampled.checkpoint or self.checkpoint
-            self.prompt_tokens += sampled.prompt_tokens or 0
-            self.completion_tokens += sampled.completion_tokens or 0
-
-    def _count(self, step: Step, results: list[ResultPart]) -> None:
-        self.steps = step.info.step
-        self.tokens += step.observation.tokens
-        self.inexact += bool(step.info.inexact)
-        for name, value in step.reward_components.items():
-            self.rewards[name] = self.rewards.get(name, 0.0) + value
-        count_calls(step.info.events, self.outcomes, self.faults, self.problems)
 
     def _named(self, record: str, mask: int) -> dict[str, Any]:
         return {
@@ -257,22 +231,6 @@ class AttemptRecorder:
 
 
 _SHARED = ("schema_version", "policy", "attempt", "task_hash", "seed", "split", "versions", "tier", "mask")
-
-
-def count_calls(events: Iterable[CallEvent | EventPart], outcomes: Counter[str], faults: Counter[str], problems: Counter[str]) -> None:
-    """Add calls by status, injected faults by name, and calls that did not reach their tool by class of error."""
-    for event in events:
-        if not event.landed:
-            outcomes[str(event.status)] += 1
-        if event.fault:
-            faults[event.fault] += 1
-        if event.problem:
-            problems[_class_of(event)] += 1
-
-
-def _class_of(event: CallEvent | EventPart) -> str:
-    """The class of a problem, without the argument it was found in; output that was no call at all is one class."""
-    return event.problem.split("(")[0] if event.tool else "no_call"
 
 
 def result_parts(action: Action, step: Step) -> list[ResultPart]:

@@ -209,8 +209,10 @@ async def test_close_gives_the_cell_back_and_may_be_called_twice(make_env: MakeE
     for other in others:
         with anyio.fail_after(20):
             await other.reset(TASK)
+    assert cells.statistics().leased == 2
     for other in others:
         await other.close()
+    assert cells.statistics().leased == 0
 
 
 async def test_the_fingerprint_is_recomputed_every_so_many_steps(make_env: MakeEnv) -> None:

@@ -1,12 +1,13 @@
 """A real cell for the packs that need one, started once for each file of tests and restored before each test; and hands in it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 
 from wardian.sandbox.cell import Cell, CellSpec
+from wardian.sandbox.database.base import Template
 from wardian.sandbox.docker_cell import make_cell
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.files import FileEntry, FileLayer
@@ -64,3 +65,17 @@ class Hands:
 @pytest.fixture
 def hands(cell: Cell) -> Hands:
     return Hands(cell, World(start=datetime(2026, 1, 1, tzinfo=UTC), seed=1, cell=cell), Toolbox([SHELL, *file_tools(notes=True)]))
+
+
+@pytest.fixture
+def make_world(template: Template) -> Iterator[Callable[..., World]]:
+    """Makes worlds on clones of the module's own fixture `template`, each by a seed; closed at the end."""
+    made: list[World] = []
+
+    def make(seed: int = 1) -> World:
+        made.append(World(start=datetime(2026, 1, 1, tzinfo=UTC), seed=seed, database=template.clone()))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()

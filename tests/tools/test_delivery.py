@@ -1,8 +1,7 @@
 """How writes arrive, on a real database: twice, late, against a concurrent change, and seen by replicas only after a while."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -107,19 +106,6 @@ TOOLS = (paying(), TOTAL, LISTED, WAIT, CHANGE, SHOW)
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
     return SqliteTemplate.build(TemplateSource("till", Base.metadata, seed_rows), tmp_path_factory.mktemp("till"))
-
-
-@pytest.fixture
-def make_world(template: Template) -> Iterator[Callable[..., World]]:
-    made: list[World] = []
-
-    def make(seed: int = 1) -> World:
-        made.append(World(start=datetime(2026, 1, 1, tzinfo=UTC), seed=seed, database=template.clone()))
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.close()
 
 
 @pytest.fixture

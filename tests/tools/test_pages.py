@@ -72,19 +72,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
     return SqliteTemplate.build(TemplateSource("list", Base.metadata, seed_rows), Path(tmp_path_factory.mktemp("list")))
 
 
-@pytest.fixture
-def make_world(template: Template) -> Iterator[Callable[..., World]]:
-    made: list[World] = []
-
-    def make(seed: int = 1) -> World:
-        made.append(World(start=datetime(2026, 1, 1, tzinfo=UTC), seed=seed, database=template.clone()))
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.close()
-
-
 def call(on: World, name: str = "entries", box: Toolbox | None = None, **args: Json) -> tuple[ToolResult, CallEvent]:
     return asyncio.run((box or Toolbox(TOOLS)).call(on, ToolCall(name, args), agent_id="agent", step=1))
 

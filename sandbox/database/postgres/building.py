@@ -9,9 +9,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.database.calls import CallSession
+from wardian.sandbox.database.engines import IN_CALL
 from wardian.sandbox.database.postgres import capture, walls
 from wardian.sandbox.database.postgres.cells import Wire, quoted
-from wardian.sandbox.database.postgres.dialect import IN_CALL, SharedEngine
+from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.server import OWNER, TOOLS, Link
 from wardian.sandbox.database.rows import summed
 
@@ -26,7 +27,7 @@ class Sums:
     totals: tuple[int, ...]
 
 
-def schema_statements(metadata: MetaData, engine: SharedEngine) -> list[str]:
+def schema_statements(metadata: MetaData, engine: PostgresEngine) -> list[str]:
     """What makes the schema: tables, then indexes, then references, which may point anywhere."""
     dialect = engine.engine.dialect
     tables = sorted(metadata.tables.values(), key=lambda table: table.name)
@@ -41,7 +42,7 @@ def schema_statements(metadata: MetaData, engine: SharedEngine) -> list[str]:
     return statements
 
 
-def build(link: Link, source: TemplateSource, wires: Sequence[Wire], engine: SharedEngine) -> Sums:
+def build(link: Link, source: TemplateSource, wires: Sequence[Wire], engine: PostgresEngine) -> Sums:
     """Make a world of the empty database behind `link`, an administrator's.
 
     Raises:
@@ -72,7 +73,7 @@ def _as(link: Link, role: str) -> Iterator[None]:
     link.execute("RESET ROLE")
 
 
-def _seed(link: Link, source: TemplateSource, engine: SharedEngine) -> None:
+def _seed(link: Link, source: TemplateSource, engine: PostgresEngine) -> None:
     link.execute("SET search_path = public")
     with link.transaction():
         link.execute(f"SET LOCAL ROLE {TOOLS}")

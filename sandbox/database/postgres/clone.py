@@ -1,23 +1,23 @@
 """One episode's clone of a Postgres template."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from threading import RLock
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, RowChange, Rows, Scalar, WorldDatabase
-from wardian.sandbox.database.calls import CallSession, rolled_back
+from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar
+from wardian.sandbox.database.calls import JournalledDatabase, rolled_back
+from wardian.sandbox.database.engines import IN_CALL
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.postgres import query
 from wardian.sandbox.database.postgres.building import sums_of
 from wardian.sandbox.database.postgres.capture import TAKE
 from wardian.sandbox.database.postgres.cells import Wire, quoted
-from wardian.sandbox.database.postgres.dialect import IN_CALL, SharedEngine
+from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.frozen import FrozenCopy, Moment
 from wardian.sandbox.database.postgres.problems import lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
@@ -39,59 +39,30 @@ class Sealed:
     """By name, with `SEQUENCES` last."""
     counts: tuple[int, ...]
     totals: tuple[int, ...]
-    engine: SharedEngine
+    engine: PostgresEngine
     server: Server
 
 
-class PostgresDatabase(WorldDatabase):
-    """A clone on a server. Calls from several threads wait for each other; a transaction is held by one thread from begin to end."""
+class PostgresDatabase(JournalledDatabase):
+    """A clone on a server."""
 
     def __init__(self, sealed: Sealed, copy: Copy) -> None:
-        self.template_key = sealed.key
+        super().__init__(sealed.key, Journal([wire.shape for wire in sealed.wires], sealed.counts, sealed.totals))
         self._sealed = sealed
         self._copy = copy
         self._raw: Link = copy.link
-        self._journal = Journal([wire.shape for wire in sealed.wires], sealed.counts, sealed.totals)
         self._mark = 0
         self._connection: Connection | None = None
-        self._session: Session | None = None
-        self._lock = RLock()
         self._moment = Moment(copy)
-        self._closed = False
 
-    @contextmanager
-    def _alone(self) -> Iterator[Link]:
-        """Hold the clone while no transaction runs."""
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("this world database is closed")
-            if self._session is not None:
-                raise RuntimeError("a transaction of this world database is open; end it first")
-            yield self._raw
+    def _begin(self) -> Connection:
+        self._asked(_BEGIN)
+        if self._connection is None:
+            self._connection = self._sealed.engine.connect(self._raw).execution_options(**{IN_CALL: True})
+        return self._connection
 
-    def transaction(self) -> AbstractContextManager[Session]:
-        return self._transaction()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Session]:
-        with self._alone():
-            self._asked(_BEGIN)
-            if self._connection is None:
-                self._connection = self._sealed.engine.connect(self._raw).execution_options(**{IN_CALL: True})
-            session = self._session = CallSession(self._connection, expire_on_commit=False)
-            try:
-                yield session
-                session.flush()
-                self._commit()
-            except BaseException as error:
-                self._rollback()
-                problem = problem_of(error, self._sealed.server.url)
-                if problem is None or problem is error:
-                    raise
-                raise problem from error
-            finally:
-                self._session = None
-                session.close()
+    def _problem_of(self, error: BaseException) -> Exception | None:
+        return problem_of(error, self._sealed.server.url)
 
     def _commit(self) -> None:
         if self._raw.info.transaction_status == TransactionStatus.INERROR:
@@ -126,11 +97,7 @@ class PostgresDatabase(WorldDatabase):
             raise lost(self._sealed.server.url, error) from error
 
     def allocate_id(self, session: Session, table: str) -> int:
-        if session is not self._session:
-            raise RuntimeError(f"allocate_id({table!r}) needs the session of the running transaction")
-        wire = next((wire for wire in self._sealed.wires[:-1] if wire.shape.name == table), None)
-        if wire is None or len(wire.shape.key) != 1:
-            raise ValueError(f"allocate_id: {table!r} is no table of this world with a single key column")
+        wire = self._sealed.wires[self._counted(session, table, tuple(wire.shape for wire in self._sealed.wires))]
         if self._raw.info.transaction_status == TransactionStatus.INERROR:
             raise rolled_back()
         key = wire.shape.key[0]
@@ -148,16 +115,13 @@ class PostgresDatabase(WorldDatabase):
         return int(found[0])
 
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:
-        with self._alone() as raw:
-            return query.run(raw, self._sealed.server.url, sql, parameters or {}, limits or QueryLimits())
-
-    def fingerprint(self) -> Fingerprint:
-        return self._journal.fingerprint()
+        with self._alone():
+            return query.run(self._raw, self._sealed.server.url, sql, parameters or {}, limits or QueryLimits())
 
     def recompute(self) -> Fingerprint:
-        with self._alone() as raw:
+        with self._alone():
             try:
-                sums = sums_of(raw, self._sealed.wires)
+                sums = sums_of(self._raw, self._sealed.wires)
             except psycopg.Error as error:
                 raise lost(self._sealed.server.url, error) from error
         return fingerprint_of([wire.shape for wire in self._sealed.wires], zip(sums.counts, sums.totals, strict=True))
@@ -166,24 +130,12 @@ class PostgresDatabase(WorldDatabase):
         with self._alone():
             return FrozenCopy(self._moment, self._sealed.engine, self._journal.fingerprint())
 
-    def changes_since_start(self) -> tuple[RowChange, ...]:
-        return self._journal.since_start()
-
-    def take_changes(self) -> tuple[RowChange, ...]:
-        return self._journal.take()
-
-    def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            if self._session is not None:
-                raise RuntimeError("a transaction of this world database is open; end it first")
-            self._closed = True
-            with suppress(SandboxError):  # the server is gone, and with it what a copy would show
-                self._moment.pass_by()
-            if self._connection is not None:
-                self._connection.close()
-            self._copy.close()
+    def _let_go(self) -> None:
+        with suppress(SandboxError):  # the server is gone, and with it what a copy would show
+            self._moment.pass_by()
+        if self._connection is not None:
+            self._connection.close()
+        self._copy.close()
 
 
 def _escaped(name: str) -> str:

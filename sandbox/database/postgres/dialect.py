@@ -1,28 +1,20 @@
-"""SQLAlchemy's Postgres dialect, made exact: 64-bit integers, checked reals and instants, and values looked at before they are sent.
-
-One engine per template is shared by all its clones, so that a statement is compiled once. A clone hands its own connection to it.
-"""
+"""SQLAlchemy's Postgres dialect, made exact: 64-bit integers, checked reals and instants, and values looked at before they are sent."""
 
 from collections.abc import Iterable
-from threading import Lock
 from typing import Any
 
-import psycopg
 from psycopg.pq import TransactionStatus
-from sqlalchemy import Connection, Engine, NullPool, create_engine
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGTypeCompiler
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from wardian.sandbox.database.calls import rolled_back
+from wardian.sandbox.database.engines import IN_CALL, SharedEngine, WithoutTransactions, check_values
 from wardian.sandbox.database.postgres.server import Link
 from wardian.sandbox.database.postgres.statements import check_call
-from wardian.sandbox.database.types import check_integer, check_real, check_text
 
 REAL, INSTANT = "wardian_real", "wardian_instant"
 """Types of ours that take only what is kept exactly: see `building`."""
-IN_CALL = "wardian_in_call"
-"""The execution option of connections whose statements must all run inside a transaction."""
 
 
 class _ExactTypes(PGTypeCompiler):
@@ -53,32 +45,13 @@ class _PlainColumns(PGDDLCompiler):
         return " ".join(filter(None, [*words, "" if column.nullable else "NOT NULL"]))
 
 
-class WorldDialect(PGDialect_psycopg):
-    """Transactions are begun and ended by `WorldDatabase`, never by SQLAlchemy: one call is one transaction."""
-
-    driver = "wardian"
+class WorldDialect(WithoutTransactions, PGDialect_psycopg):
     supports_statement_cache = True
     ddl_compiler = _PlainColumns
     type_compiler_cls = _ExactTypes
     use_native_hstore = False
 
     def on_connect(self) -> None:
-        return
-
-    def do_begin(self, dbapi_connection: Any) -> None:
-        return
-
-    def do_commit(self, dbapi_connection: Any) -> None:
-        return
-
-    def do_rollback(self, dbapi_connection: Any) -> None:
-        return
-
-    def do_close(self, dbapi_connection: Any) -> None:
-        """Nothing: a connection is closed by who made it."""
-        return
-
-    def do_terminate(self, dbapi_connection: Any) -> None:
         return
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
@@ -101,30 +74,13 @@ def _check(cursor: Any, statement: str, rows: Iterable[Any]) -> None:
     if cursor.connection.info.transaction_status == TransactionStatus.INERROR and not statement.startswith("ROLLBACK TO"):
         raise rolled_back()
     check_call(statement)
-    for row in rows:
-        for value in row.values() if isinstance(row, dict) else row or ():
-            if type(value) is str:
-                check_text(value)
-            elif type(value) is float:
-                check_real(value)
-            elif type(value) is int:
-                check_integer(value)
+    check_values(row.values() if isinstance(row, dict) else row or () for row in rows)
 
 
-class SharedEngine:
-    """One engine for many connections that are made, and closed, elsewhere. `first` is an administrator's, to ask about versions."""
+class PostgresEngine(SharedEngine[Link]):
+    """See `SharedEngine`. `first` is an administrator's connection, to ask about versions."""
 
     def __init__(self, first: Link) -> None:
         registry.register("postgresql.wardian", __name__, "WorldDialect")
-        self._handed: list[psycopg.Connection[Any]] = []
-        self._lock = Lock()
-        self.engine: Engine = create_engine(
-            "postgresql+wardian://", creator=self._handed.pop, poolclass=NullPool, pool_reset_on_return=None
-        )
+        super().__init__("postgresql+wardian://")
         self.connect(first).close()
-
-    def connect(self, raw: Link) -> Connection:
-        """`raw` as a connection of SQLAlchemy. Closing that leaves `raw` open."""
-        with self._lock:
-            self._handed.append(raw)
-            return self.engine.connect()

@@ -10,7 +10,8 @@ import psycopg
 from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import FrozenDatabase
-from wardian.sandbox.database.postgres.dialect import IN_CALL, SharedEngine
+from wardian.sandbox.database.engines import IN_CALL
+from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.problems import lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
 from wardian.sandbox.database.postgres.server import AGENTS
@@ -68,7 +69,7 @@ class Moment:
 class FrozenCopy(FrozenDatabase):
     """A copy of one moment; see `Moment`."""
 
-    def __init__(self, moment: Moment, engine: SharedEngine, fingerprint: Fingerprint) -> None:
+    def __init__(self, moment: Moment, engine: PostgresEngine, fingerprint: Fingerprint) -> None:
         moment.holders += 1
         self._moment: Moment | None = moment
         self._give_back = weakref.finalize(self, moment.release)  # a copy that nobody closed must not keep its connection

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from wardian.sandbox.database.statements import check_form
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
-MAX_SQL_BYTES = 64 * 1024
 _TOKEN = re.compile(
     r"""
       (?P<space> [ \t\n\f\r\v]++ | --[^\n\r]*+ )
@@ -49,7 +49,7 @@ def agents(sql: str) -> tuple[str, tuple[str, ...]]:
     Raises:
         DatabaseProblem: it is empty, too long, no valid text, more than one statement, none that reads, or has no fixed result.
     """
-    _check_form(sql)
+    check_form(sql)
     parts: list[str] = []
     names: list[str] = []
     first, ended, depth = "", False, 0
@@ -131,17 +131,6 @@ def _after_comment(sql: str, at: int) -> int:
         if not depth:
             return mark.end()
     return len(sql)
-
-
-def _check_form(sql: str) -> None:
-    if "\x00" in sql:
-        raise DatabaseProblem(DatabaseProblemKind.SYNTAX, "the statement holds a NUL character")
-    try:
-        size = len(sql.encode())
-    except UnicodeEncodeError:
-        raise DatabaseProblem(DatabaseProblemKind.SYNTAX, "the statement is not valid Unicode") from None
-    if size > MAX_SQL_BYTES:
-        raise DatabaseProblem(DatabaseProblemKind.SYNTAX, f"the statement has {size} bytes; at most {MAX_SQL_BYTES} are read")
 
 
 def _check_first(word: str, allowed: tuple[str, ...]) -> None:

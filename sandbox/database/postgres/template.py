@@ -14,7 +14,7 @@ from wardian.sandbox.database.keys import template_key
 from wardian.sandbox.database.postgres.building import Sums, build, schema_statements, sums_of
 from wardian.sandbox.database.postgres.cells import Wire, quoted, wires_of
 from wardian.sandbox.database.postgres.clone import PostgresDatabase, Sealed
-from wardian.sandbox.database.postgres.dialect import SharedEngine
+from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.resources import Copy
@@ -34,7 +34,7 @@ class PostgresTemplate(Template):
 
     def __init__(self, source: TemplateSource, server: Server, spares: int) -> None:
         with connected(server.url) as link:
-            engine = SharedEngine(link)
+            engine = PostgresEngine(link)
         wires = wires_of(source.metadata)
         self._source, self._server, self._engine = source, server, engine
         schema = "\n".join(schema_statements(source.metadata, engine))

@@ -13,7 +13,7 @@ from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.database.calls import CallSession
 from wardian.sandbox.database.rows import INTERNAL, SEQUENCES, TableShape, any_shape, shapes_of, summed
 from wardian.sandbox.database.sqlite.connection import install_capture, open_image, quoted, rows_of
-from wardian.sandbox.database.sqlite.dialect import SharedEngine
+from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.roles import Role
 from wardian.sandbox.errors import TemplateBroken
@@ -32,19 +32,19 @@ class Built:
     totals: tuple[int, ...]
 
 
-def schema_text(metadata: MetaData, engine: SharedEngine) -> str:
+def schema_text(metadata: MetaData, engine: SqliteEngine) -> str:
     """The statements that make the schema: part of a template's key."""
     return "\n".join(_schema_statements(metadata, engine))
 
 
-def _schema_statements(metadata: MetaData, engine: SharedEngine) -> list[str]:
+def _schema_statements(metadata: MetaData, engine: SqliteEngine) -> list[str]:
     tables = metadata.sorted_tables
     indexes = [index for table in tables for index in sorted(table.indexes, key=lambda index: str(index.name))]
     made: list[DDLElement] = [*map(CreateTable, tables), *map(CreateIndex, indexes)]
     return [str(statement.compile(engine.engine)) for statement in made]
 
 
-def build_image(source: TemplateSource, engine: SharedEngine) -> Built:
+def build_image(source: TemplateSource, engine: SqliteEngine) -> Built:
     """Make the schema, fill it with seed rows, verify and seal.
 
     Raises:
@@ -90,7 +90,7 @@ def _workbench(raw: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         yield raw
 
 
-def _seed(source: TemplateSource, raw: sqlite3.Connection, tables: frozenset[str], engine: SharedEngine) -> None:
+def _seed(source: TemplateSource, raw: sqlite3.Connection, tables: frozenset[str], engine: SqliteEngine) -> None:
     raw.execute("BEGIN")
     raw.set_authorizer(Role(tables, writes=True))
     with engine.connect(raw) as connection, CallSession(connection) as session:

@@ -2,20 +2,20 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import RLock
 
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, RowChange, Rows, Scalar, WorldDatabase
-from wardian.sandbox.database.calls import CallSession, rolled_back
+from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar
+from wardian.sandbox.database.calls import JournalledDatabase, rolled_back
+from wardian.sandbox.database.engines import IN_CALL
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.rows import TableShape, fingerprint_of, summed
 from wardian.sandbox.database.sqlite.connection import mark_of, open_clone, quoted, rows_of
-from wardian.sandbox.database.sqlite.dialect import IN_CALL, SharedEngine
+from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.query import AgentQueries
@@ -36,35 +36,22 @@ class Sealed:
     """Names that the roles may read: tables and views of the world."""
     counts: tuple[int, ...]
     totals: tuple[int, ...]
-    engine: SharedEngine
+    engine: SqliteEngine
 
 
-class SqliteDatabase(WorldDatabase):
-    """A clone in memory. Calls from several threads wait for each other; a transaction is held by one thread from begin to end."""
+class SqliteDatabase(JournalledDatabase):
+    """A clone in memory."""
 
     def __init__(self, sealed: Sealed) -> None:
-        self.template_key = sealed.key
+        journal = Journal(sealed.shapes, sealed.counts, sealed.totals)
+        super().__init__(sealed.key, journal)
         self._sealed = sealed
-        self._journal = Journal(sealed.shapes, sealed.counts, sealed.totals)
         self._dates = DateFunctions()
         self._role = Role(sealed.tables, writes=True)
-        self._raw = open_clone(sealed.image, self._dates, self._journal, self._role)
+        self._raw = open_clone(sealed.image, self._dates, journal, self._role)
         self._queries = AgentQueries(self._raw, sealed.tables, self._dates)
         self._connection: Connection | None = None
-        self._session: Session | None = None
-        self._lock = RLock()
         self._moment = Moment(self._raw, self._lock)
-        self._closed = False
-
-    @contextmanager
-    def _alone(self) -> Iterator[sqlite3.Connection]:
-        """Hold the clone while no transaction runs."""
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("this world database is closed")
-            if self._session is not None:
-                raise RuntimeError("a transaction of this world database is open; end it first")
-            yield self._raw
 
     @contextmanager
     def _internal(self) -> Iterator[sqlite3.Connection]:
@@ -75,31 +62,16 @@ class SqliteDatabase(WorldDatabase):
         finally:
             self._role.internal = False
 
-    def transaction(self) -> AbstractContextManager[Session]:
-        return self._transaction()
+    def _begin(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._sealed.engine.connect(self._raw)
+            self._connection.info[IN_CALL] = True
+        with self._internal() as raw:
+            raw.execute("BEGIN IMMEDIATE")
+        return self._connection
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Session]:
-        with self._alone() as raw:
-            if self._connection is None:
-                self._connection = self._sealed.engine.connect(raw)
-                self._connection.info[IN_CALL] = True
-            with self._internal():
-                raw.execute("BEGIN IMMEDIATE")
-            session = self._session = CallSession(self._connection, expire_on_commit=False)
-            try:
-                yield session
-                session.flush()
-                self._commit()
-            except BaseException as error:
-                self._rollback()
-                problem = problem_of(error)
-                if problem is None or problem is error:
-                    raise
-                raise problem from error
-            finally:
-                self._session = None
-                session.close()
+    def _problem_of(self, error: BaseException) -> Exception | None:
+        return problem_of(error)
 
     def _commit(self) -> None:
         with self._internal() as raw:
@@ -124,11 +96,7 @@ class SqliteDatabase(WorldDatabase):
         self._journal.rollback()
 
     def allocate_id(self, session: Session, table: str) -> int:
-        if session is not self._session:
-            raise RuntimeError(f"allocate_id({table!r}) needs the session of the running transaction")
-        shape = next((shape for shape in self._sealed.shapes[:-1] if shape.name == table), None)
-        if shape is None or len(shape.key) != 1:
-            raise ValueError(f"allocate_id: {table!r} is no table of this world with a single key column")
+        shape = self._sealed.shapes[self._counted(session, table, self._sealed.shapes)]
         sql = (
             f"UPDATE wardian_sequences SET last = max(last, coalesce((SELECT max({quoted(shape.columns[shape.key[0]])}) FROM"
             f" {quoted(table)}), 0)) + 1 WHERE name = ? RETURNING last"
@@ -141,9 +109,6 @@ class SqliteDatabase(WorldDatabase):
         with self._alone():
             return self._queries.run(sql, parameters, limits or QueryLimits(), self._role)
 
-    def fingerprint(self) -> Fingerprint:
-        return self._journal.fingerprint()
-
     def recompute(self) -> Fingerprint:
         with self._alone(), self._internal() as raw:
             return recomputed(raw, self._sealed.shapes)
@@ -152,24 +117,12 @@ class SqliteDatabase(WorldDatabase):
         with self._alone():
             return FrozenImage(self._moment, self._sealed.engine, self._sealed.tables, self._journal.fingerprint())
 
-    def changes_since_start(self) -> tuple[RowChange, ...]:
-        return self._journal.since_start()
-
-    def take_changes(self) -> tuple[RowChange, ...]:
-        return self._journal.take()
-
-    def close(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            if self._session is not None:
-                raise RuntimeError("a transaction of this world database is open; end it first")
-            self._closed = True
-            self._moment.pass_by()
-            if self._connection is not None:
-                self._connection.close()
-            self._raw.close()
-            self._dates.close()
+    def _let_go(self) -> None:
+        self._moment.pass_by()
+        if self._connection is not None:
+            self._connection.close()
+        self._raw.close()
+        self._dates.close()
 
 
 def recomputed(connection: sqlite3.Connection, shapes: tuple[TableShape, ...]) -> Fingerprint:

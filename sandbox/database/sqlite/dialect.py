@@ -1,26 +1,20 @@
-"""SQLAlchemy's SQLite dialect, made exact: strict tables, instants as fixed-width text, and values checked before they are stored.
-
-One engine per template is shared by all its clones, so that a statement is compiled once. A clone hands its own connection to it.
-"""
+"""SQLAlchemy's SQLite dialect, made exact: strict tables, instants as fixed-width text, and values checked before they are stored."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
-from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, NullPool, Table, create_engine
+from sqlalchemy import Table
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.base import SQLiteDDLCompiler, SQLiteTypeCompiler
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.types import DateTime
 
 from wardian.sandbox.database.calls import rolled_back
-from wardian.sandbox.database.types import check_real, check_text, instant_text, invalid
-
-IN_CALL = "wardian_in_call"
-"""In the `info` of connections whose statements must all run inside a transaction."""
+from wardian.sandbox.database.engines import IN_CALL, SharedEngine, WithoutTransactions, check_values
+from wardian.sandbox.database.types import instant_text
 
 
 class _InstantText(DateTime):
@@ -63,10 +57,7 @@ class _StrictTables(SQLiteDDLCompiler):
 _COLSPECS: Any = {**SQLiteDialect_pysqlite.colspecs, DateTime: _InstantText}
 
 
-class WorldDialect(SQLiteDialect_pysqlite):
-    """Transactions are begun and ended by `WorldDatabase`, never by SQLAlchemy: one call is one transaction."""
-
-    driver = "wardian"
+class WorldDialect(WithoutTransactions, SQLiteDialect_pysqlite):
     supports_statement_cache = True
     ddl_compiler = _StrictTables
     type_compiler_cls = _StrictTypes
@@ -76,29 +67,15 @@ class WorldDialect(SQLiteDialect_pysqlite):
         """Nothing: SQLAlchemy's own would register a `regexp` function that can run for hours."""
         return
 
-    def do_begin(self, dbapi_connection: Any) -> None:
-        return
-
-    def do_commit(self, dbapi_connection: Any) -> None:
-        return
-
-    def do_rollback(self, dbapi_connection: Any) -> None:
-        return
-
-    def do_close(self, dbapi_connection: Any) -> None:
-        """Nothing: a connection is closed by who made it."""
-        return
-
-    def do_terminate(self, dbapi_connection: Any) -> None:
-        return
-
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
         _look_whether_rolled_back(cursor, context)
-        _run(cursor.execute, statement, parameters, (parameters,))
+        check_values((parameters,))
+        cursor.execute(statement, parameters)
 
     def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
         _look_whether_rolled_back(cursor, context)
-        _run(cursor.executemany, statement, parameters, parameters)
+        check_values(parameters)
+        cursor.executemany(statement, parameters)
 
 
 def _look_whether_rolled_back(cursor: Any, context: Any) -> None:
@@ -107,34 +84,12 @@ def _look_whether_rolled_back(cursor: Any, context: Any) -> None:
         raise rolled_back()
 
 
-def _run(execute: Callable[[str, Any], Any], statement: str, parameters: Any, rows: Sequence[Sequence[Any]]) -> None:
-    """Execute after a look at every value, also those that have no declared type."""
-    for row in rows:
-        for value in row:
-            if type(value) is str:
-                check_text(value)
-            elif type(value) is float:
-                check_real(value)
-    try:
-        execute(statement, parameters)
-    except OverflowError:
-        raise invalid("an integer must fit in 64 bits") from None
-
-
-class SharedEngine:
-    """One engine for many connections that are made, and closed, elsewhere."""
+class SqliteEngine(SharedEngine[sqlite3.Connection]):
+    """See `SharedEngine`."""
 
     def __init__(self) -> None:
         registry.register("sqlite.wardian", __name__, "WorldDialect")
-        self._handed: list[sqlite3.Connection] = []
-        self._lock = Lock()
-        self.engine: Engine = create_engine("sqlite+wardian://", creator=self._handed.pop, poolclass=NullPool, pool_reset_on_return=None)
+        super().__init__("sqlite+wardian://")
         # The first connection of an engine is asked about versions, with pragmas that a world's connection refuses.
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as raw:
             self.connect(raw).close()
-
-    def connect(self, raw: sqlite3.Connection) -> Connection:
-        """`raw` as a connection of SQLAlchemy. Closing that leaves `raw` open."""
-        with self._lock:
-            self._handed.append(raw)
-            return self.engine.connect()

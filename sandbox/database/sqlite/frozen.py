@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from wardian.sandbox.database.base import FrozenDatabase
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.sqlite.connection import open_image
-from wardian.sandbox.database.sqlite.dialect import SharedEngine
+from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.roles import Role
 from wardian.sandbox.fingerprint import Fingerprint
@@ -44,7 +44,7 @@ class Moment:
 class FrozenImage(FrozenDatabase):
     """A copy of one moment; see `Moment`."""
 
-    def __init__(self, moment: Moment, engine: SharedEngine, tables: frozenset[str], fingerprint: Fingerprint) -> None:
+    def __init__(self, moment: Moment, engine: SqliteEngine, tables: frozenset[str], fingerprint: Fingerprint) -> None:
         moment.holders += 1
         self._moment: Moment | None = moment
         self._engine = engine

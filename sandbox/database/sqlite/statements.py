@@ -9,9 +9,9 @@ import re
 
 from wardian.sandbox.database.sqlite.growth import MAX_GROWTH, growth
 from wardian.sandbox.database.sqlite.roles import SCHEMA_TABLE
+from wardian.sandbox.database.statements import check_form
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
-MAX_SQL_BYTES = 64 * 1024
 _TOKEN = re.compile(
     r"""
       (?P<space> [ \t\n\f\r]++ | --[^\n]*+ | /\*(?:[^*]|\*(?!/))*+(?:\*/|\Z) )
@@ -32,7 +32,7 @@ def prepared(sql: str) -> str:
     Raises:
         DatabaseProblem: it is empty, too long, not valid text, more than one statement, or none that reads.
     """
-    _check_form(sql)
+    check_form(sql)
     parts: list[str] = []
     tokens: list[str] = []
     first = ""
@@ -61,17 +61,6 @@ def prepared(sql: str) -> str:
     if growth(tokens) > MAX_GROWTH:
         raise DatabaseProblem(DatabaseProblemKind.TOO_SLOW, "the statement is nested too deeply; use fewer subqueries or columns")
     return "".join(parts)
-
-
-def _check_form(sql: str) -> None:
-    if "\x00" in sql:
-        raise DatabaseProblem(DatabaseProblemKind.SYNTAX, "the statement holds a NUL character")
-    try:
-        size = len(sql.encode())
-    except UnicodeEncodeError:
-        raise DatabaseProblem(DatabaseProblemKind.SYNTAX, "the statement is not valid Unicode") from None
-    if size > MAX_SQL_BYTES:
-        raise DatabaseProblem(DatabaseProblemKind.SYNTAX, f"the statement has {size} bytes; at most {MAX_SQL_BYTES} are read")
 
 
 def _check_first(word: str) -> None:

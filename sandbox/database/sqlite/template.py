@@ -18,7 +18,7 @@ from wardian.sandbox.database.keys import template_key
 from wardian.sandbox.database.rows import SEQUENCES, fingerprint_of, shapes_of
 from wardian.sandbox.database.sqlite.building import Built, build_image, image_of_file, schema_text
 from wardian.sandbox.database.sqlite.clone import Sealed, SqliteDatabase
-from wardian.sandbox.database.sqlite.dialect import SharedEngine
+from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.errors import TemplateBroken
 from wardian.sandbox.fingerprint import digest
 
@@ -34,7 +34,7 @@ class SqliteTemplate(Template):
 
     engine = "sqlite"
 
-    def __init__(self, key: str, built: Built, engine: SharedEngine) -> None:
+    def __init__(self, key: str, built: Built, engine: SqliteEngine) -> None:
         self.key = key
         self.size_bytes = len(built.image)
         self.fingerprint = fingerprint_of(built.shapes, zip(built.counts, built.totals, strict=True))
@@ -47,7 +47,7 @@ class SqliteTemplate(Template):
         Raises:
             TemplateBroken: the source cannot be kept exactly, what is kept is not what was sealed, or the directory is unusable.
         """
-        engine = SharedEngine()
+        engine = SqliteEngine()
         key = template_key(source, schema_text(source.metadata, engine), f"sqlite {sqlite3.sqlite_version}")
         place = _Place(directory or default_directory(), key)
         built = place.load(source)
@@ -67,7 +67,7 @@ class SqliteTemplate(Template):
             TemplateBroken: it is no sound database, or changes of its tables cannot be captured.
         """
         built = image_of_file(path)
-        return cls(digest(built.image), built, SharedEngine())
+        return cls(digest(built.image), built, SqliteEngine())
 
     def clone(self) -> SqliteDatabase:
         return SqliteDatabase(self._sealed)
