@@ -216,10 +216,15 @@ def rounded(rows: Any) -> Any:
 
 def test_a_data_set_takes_what_its_json_cannot_hold_as_text(altered: Any) -> None:
     pytest.importorskip("datasets")
-    odd = {1: {"args": {"item_id": 2**80}}}
-    where = altered(lambda one: one | {"action": one["action"] | odd.get(one["step"], {})} if one["record"] == "step" else one)
-    messages = load_dataset(where)[0]["messages"]
-    assert messages[2]["tool_calls"][0]["function"]["arguments"] == {"item_id": str(2**80)}
+    odd = {"item_id": 2**80}
+
+    def oddly(one: dict[str, Any]) -> dict[str, Any]:
+        called = one["record"] == "step" and one["action"]["type"] == "tool_call" and one["action"]["tool"]
+        return one | {"action": one["action"] | {"args": odd}} if called else one
+
+    rows = load_dataset(altered(oddly))
+    calls = [call for row in rows for message in row["messages"] for call in message.get("tool_calls", ())]
+    assert {"item_id": str(2**80)} in [call["function"]["arguments"] for call in calls]
 
 
 @pytest.mark.parametrize("form", ["messages", "prompt_completion", "turns"])

@@ -22,7 +22,7 @@ from wardian.sandbox.database.postgres.server import PREFIX, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.errors import DatabaseLost, TemplateBroken
 
-PATIENCE_S = 20.0
+PATIENCE_S = 40.0
 """How long a clone waits for a server that is gone."""
 
 
