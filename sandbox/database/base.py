@@ -49,6 +49,16 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What came of a writing statement of the agent."""
+
+    count: int
+    """Rows that it added, changed or removed."""
+    returned: Rows | None = None
+    """Rows of its RETURNING clause; `None` without one."""
+
+
+@dataclass(frozen=True, slots=True)
 class RowChange:
     """One row that differs. `before is None`: added; `after is None`: removed."""
 
@@ -79,6 +89,14 @@ class FrozenDatabase(ABC):
         """A read-only ORM session; any write raises."""
 
     @abstractmethod
+    def query(self, sql: str, limits: QueryLimits | None = None) -> Rows:
+        """Run one read-only statement, with the rights of the agent's.
+
+        Raises:
+            DatabaseProblem: with its kind; the copy is usable after.
+        """
+
+    @abstractmethod
     def fingerprint(self) -> Fingerprint:
         """Canonical: one leaf per table."""
 
@@ -103,6 +121,14 @@ class WorldDatabase(ABC):
     @abstractmethod
     def allocate_id(self, session: Session, table: str) -> int:
         """The next id of `table`, inside the running transaction: a rollback takes it back."""
+
+    @abstractmethod
+    def execute(self, session: Session, sql: str, limits: QueryLimits | None = None) -> Written:
+        """Run one INSERT, UPDATE or DELETE of the agent's inside the running transaction. Tables of the world alone, and no DDL.
+
+        Raises:
+            DatabaseProblem: with its kind; the transaction must then be left by raising.
+        """
 
     @abstractmethod
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:

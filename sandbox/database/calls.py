@@ -35,6 +35,9 @@ class CallSession(Session):
         raise RuntimeError("a call is one transaction: raise to undo it, or use session.begin_nested() for a part")
 
 
+READS = "this reads and writes nothing; a reading statement goes to query"
+
+
 def rolled_back() -> DatabaseProblem:
     """The problem of a call that one of its statements has undone."""
     return DatabaseProblem(DatabaseProblemKind.CONSTRAINT, "a statement that failed has rolled back the whole call; nothing of it is kept")
@@ -107,10 +110,13 @@ class JournalledDatabase(WorldDatabase):
                 self._session = None
                 session.close()
 
+    def _must_run(self, session: Session, what: str) -> None:
+        if session is not self._session:
+            raise RuntimeError(f"{what} needs the session of the running transaction")
+
     def _counted(self, session: Session, table: str, shapes: tuple[TableShape, ...]) -> int:
         """The place in `shapes` of a table whose ids are to be given out in the running transaction."""
-        if session is not self._session:
-            raise RuntimeError(f"allocate_id({table!r}) needs the session of the running transaction")
+        self._must_run(session, f"allocate_id({table!r})")
         for place, shape in enumerate(shapes):
             if shape.name == table and len(shape.key) == 1 and not shape.internal:
                 return place

@@ -9,7 +9,7 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar
+from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar, Written
 from wardian.sandbox.database.calls import JournalledDatabase, rolled_back
 from wardian.sandbox.database.engines import IN_CALL
 from wardian.sandbox.database.journal import Journal
@@ -113,6 +113,11 @@ class PostgresDatabase(JournalledDatabase):
         found = cursor.fetchone()
         assert found is not None
         return int(found[0])
+
+    def execute(self, session: Session, sql: str, limits: QueryLimits | None = None) -> Written:
+        self._must_run(session, "execute")
+        session.flush()
+        return query.write(self._raw, self._sealed.server.url, sql, limits or QueryLimits())
 
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:
         with self._alone():

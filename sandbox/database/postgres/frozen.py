@@ -9,8 +9,9 @@ from typing import Any
 import psycopg
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import FrozenDatabase
+from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows
 from wardian.sandbox.database.engines import IN_CALL
+from wardian.sandbox.database.postgres import query
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.problems import lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
@@ -81,13 +82,9 @@ class FrozenCopy(FrozenDatabase):
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        moment = self._moment
-        if moment is None:
-            raise RuntimeError("this frozen database is closed")
+        moment = self._held()
         with moment.copy.lock:
-            raw = moment.materialise()
-            if raw is None:
-                raise RuntimeError("this frozen database is closed")
+            raw = self._reader()
             # A statement that fails must not take the snapshot with it.
             _asked(moment, raw, "SAVEPOINT wardian")
         connection = self._engine.connect(raw).execution_options(**{IN_CALL: True})
@@ -106,6 +103,22 @@ class FrozenCopy(FrozenDatabase):
             connection.close()
             if not raw.closed:
                 _asked(moment, raw, "ROLLBACK TO SAVEPOINT wardian; RELEASE SAVEPOINT wardian")
+
+    def query(self, sql: str, limits: QueryLimits | None = None) -> Rows:
+        moment = self._held()
+        with moment.copy.lock:
+            return query.run_frozen(self._reader(), moment.copy.server.url, sql, limits or QueryLimits())
+
+    def _held(self) -> Moment:
+        if self._moment is None:
+            raise RuntimeError("this frozen database is closed")
+        return self._moment
+
+    def _reader(self) -> psycopg.Connection[Any]:
+        raw = self._held().materialise()
+        if raw is None:
+            raise RuntimeError("this frozen database is closed")
+        return raw
 
     def fingerprint(self) -> Fingerprint:
         return self._fingerprint

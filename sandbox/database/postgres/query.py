@@ -4,7 +4,7 @@ It runs under a role that may read the world's tables alone, in a read-only tran
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any
@@ -12,15 +12,19 @@ from typing import Any
 import psycopg
 from psycopg.types.string import TextLoader
 
-from wardian.sandbox.database.base import QueryLimits, Rows, Scalar
+from wardian.sandbox.database.base import QueryLimits, Rows, Scalar, Written
+from wardian.sandbox.database.calls import READS
 from wardian.sandbox.database.postgres.problems import agents_problem, lost
-from wardian.sandbox.database.postgres.server import AGENTS, Link
+from wardian.sandbox.database.postgres.server import AGENTS, CALL_S, TOOLS, Link
 from wardian.sandbox.database.postgres.statements import agents
 from wardian.sandbox.database.types import check_integer, check_real, check_text
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
 MIN_VALUE_BYTES = 64 * 1024
+MAX_WRITTEN_BYTES = 64 << 20
+"""Old and new rows of one call; they travel to this process."""
 BATCH = 50
+_SIZE = "SELECT coalesce(sum(octet_length(cells::text)), 0) FROM public.wardian_journal"
 _PLAIN = ("bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "varchar", "bpchar", "name", "bytea")
 """Types whose values are read as what they are; all others as the server writes them."""
 _INSTANT = re.compile(r"(\d{4,})-(\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d+))?\+00")
@@ -33,15 +37,23 @@ def run(link: Link, url: str, sql: str, parameters: Mapping[str, Scalar], limits
         DatabaseProblem: it was refused or stopped.
         DatabaseLost: the server is at fault.
     """
-    statement, names = agents(sql)
-    values = [_checked(parameters, name) for name in names]
+    return _run(link, url, (sql, parameters), limits, f"BEGIN READ ONLY; SET LOCAL ROLE {AGENTS}", "ROLLBACK")
+
+
+def run_frozen(link: Link, url: str, sql: str, limits: QueryLimits) -> Rows:
+    """The same, on a link that holds a snapshot as the agent's role, and keeps it."""
+    return _run(link, url, (sql, {}), limits, "SAVEPOINT wardian", "ROLLBACK TO SAVEPOINT wardian; RELEASE SAVEPOINT wardian")
+
+
+def _run(link: Link, url: str, asked: tuple[str, Mapping[str, Scalar]], limits: QueryLimits, begin: str, end: str) -> Rows:
+    statement, names = agents(asked[0])
+    values = [_checked(asked[1], name) for name in names]
     most = max(limits.bytes, MIN_VALUE_BYTES)
     # Text of a row that is too long is refused on the server, before it travels.
     fits = f"wardian_fits(octet_length(q::text), {most})"
     whole = f"DECLARE wardian_agent NO SCROLL CURSOR FOR SELECT q.* FROM (\n{statement}\n) AS q WHERE {fits}"
-    begin = f"BEGIN READ ONLY; SET LOCAL ROLE {AGENTS}; SET LOCAL statement_timeout = {max(1, int(limits.time_s * 1000))}"
     try:
-        link.execute(begin.encode())
+        link.execute(f"{begin}; {_time_limit(limits.time_s)}".encode())
     except psycopg.Error as error:
         raise lost(url, error) from error
     try:
@@ -53,7 +65,39 @@ def run(link: Link, url: str, sql: str, parameters: Mapping[str, Scalar], limits
         raise agents_problem(error, url, limits.time_s) from error
     finally:
         with suppress(psycopg.Error):  # a lost connection is rolled back already
-            link.execute(b"ROLLBACK")
+            link.execute(end.encode())
+
+
+def write(link: Link, url: str, sql: str, limits: QueryLimits) -> Written:
+    """Run one statement of the agent's that changes rows, inside the transaction that runs as the tool role.
+
+    Raises:
+        DatabaseProblem: it was refused or stopped; the transaction is of no use any more.
+        DatabaseLost: the server is at fault.
+    """
+    statement, names = agents(sql, writing=True)
+    if names:
+        raise DatabaseProblem(DatabaseProblemKind.SYNTAX, f"the parameter :{names[0]} has no value")
+    try:
+        link.execute(_time_limit(limits.time_s).encode())
+        with psycopg.RawCursor(link) as cursor:
+            _read_as_text(cursor)
+            cursor.execute(statement.encode())
+            if (cursor.statusmessage or "").startswith("SELECT"):
+                raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, READS)
+            written = Written(cursor.rowcount, _capped(cursor, limits) if cursor.description else None)
+        size = link.execute(f"RESET ROLE; {_SIZE}; SET LOCAL ROLE {TOOLS}; {_time_limit(CALL_S)}".encode())
+        size.nextset()
+        (found,) = size.fetchone() or (0,)
+    except psycopg.Error as error:
+        raise agents_problem(error, url, limits.time_s) from error
+    if found > MAX_WRITTEN_BYTES:
+        raise DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, f"the rows have {found} bytes; at most {MAX_WRITTEN_BYTES} in one call")
+    return written
+
+
+def _time_limit(seconds: float) -> str:
+    return f"SET LOCAL statement_timeout = {max(1, int(seconds * 1000))}"
 
 
 def _checked(parameters: Mapping[str, Scalar], name: str) -> Any:
@@ -77,21 +121,31 @@ def _read_as_text(cursor: Any) -> None:
 
 
 def _fetch(cursor: Any, limits: QueryLimits) -> Rows:
+    def batches() -> Iterator[Sequence[Any]]:
+        full = True
+        while full:
+            cursor.execute(f"FETCH {BATCH} FROM wardian_agent".encode())
+            batch = cursor.fetchall()
+            yield from batch
+            full = len(batch) == BATCH
+
+    return _capped(cursor, limits, batches())
+
+
+def _capped(cursor: Any, limits: QueryLimits, stored: Iterable[Sequence[Any]] | None = None) -> Rows:
     rows: list[tuple[Scalar | float, ...]] = []
-    size = 0
-    while True:
-        cursor.execute(f"FETCH {BATCH} FROM wardian_agent".encode())
-        columns = tuple(column.name for column in cursor.description or ())
-        instants = [position for position, column in enumerate(cursor.description or ()) if column.type_code == 1184]
-        batch = cursor.fetchall()
-        for stored in batch:
-            row = _shown(stored, instants)
-            size += sum(len(value.encode()) if isinstance(value, str) else 8 for value in row)
-            if len(rows) == limits.rows or size > limits.bytes:
-                return Rows(columns, tuple(rows), truncated=True)
-            rows.append(row)
-        if len(batch) < BATCH:
-            return Rows(columns, tuple(rows))
+    instants: list[int] | None = None
+    size, truncated = 0, False
+    for found in cursor if stored is None else stored:
+        if instants is None:
+            instants = [position for position, column in enumerate(cursor.description) if column.type_code == 1184]
+        row = _shown(found, instants)
+        size += sum(len(value.encode()) if isinstance(value, str) else 8 for value in row)
+        if len(rows) == limits.rows or size > limits.bytes:
+            truncated = True
+            break
+        rows.append(row)
+    return Rows(tuple(column.name for column in cursor.description or ()), tuple(rows), truncated)
 
 
 def _shown(stored: Sequence[Any], instants: Sequence[int]) -> tuple[Scalar | float, ...]:

@@ -27,6 +27,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _READING = frozenset({"select", "with", "values", "table"})
+_CHANGING = ("insert", "update", "delete", "merge", "with")
 _CALLING = _READING | {"insert", "update", "delete", "merge", "savepoint", "release", "rollback"}
 _HOST_WORDS = """
     current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role current_catalog
@@ -40,14 +41,15 @@ _WRITING_WORDS = """
     commit end abort rollback savepoint release prepare execute deallocate listen notify unlisten load lock comment security discard
     explain show fetch move close declare checkpoint refresh import reassign
 """
-_WRITING = frozenset(_WRITING_WORDS.split())
+_WRITING = frozenset((*_WRITING_WORDS.split(), *_READING))
 
 
-def agents(sql: str) -> tuple[str, tuple[str, ...]]:
+def agents(sql: str, *, writing: bool = False) -> tuple[str, tuple[str, ...]]:
     """The statement to give to Postgres in place of the agent's `sql`, and the names of its parameters in order of `$1`, `$2`, ...
 
     Raises:
-        DatabaseProblem: it is empty, too long, no valid text, more than one statement, none that reads, or has no fixed result.
+        DatabaseProblem: it is empty, too long, no valid text, more than one statement, none that reads (or, if asked for, writes), or
+            has no fixed result.
     """
     check_form(sql)
     parts: list[str] = []
@@ -64,7 +66,7 @@ def agents(sql: str) -> tuple[str, tuple[str, ...]]:
             raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, "one statement at a time, please")
         if not first:
             first = text.lower()
-            _check_first(first, (*_READING, "("))
+            _check_first(first, (*_CHANGING, "(") if writing else (*_READING, "("))
         depth += (text == "(") - (text == ")")
         if depth < 0:
             raise DatabaseProblem(DatabaseProblemKind.SYNTAX, 'syntax error at or near ")"')

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar
+from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar, Written
 from wardian.sandbox.database.calls import JournalledDatabase, rolled_back
 from wardian.sandbox.database.engines import IN_CALL
 from wardian.sandbox.database.journal import Journal
@@ -104,6 +104,11 @@ class SqliteDatabase(JournalledDatabase):
         with self._internal() as raw:
             found: int = raw.execute(sql, (table,)).fetchall()[0][0]
         return found
+
+    def execute(self, session: Session, sql: str, limits: QueryLimits | None = None) -> Written:
+        self._must_run(session, "execute")
+        session.flush()
+        return self._queries.write(sql, limits or QueryLimits(), self._role)
 
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:
         with self._alone():

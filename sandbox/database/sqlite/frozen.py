@@ -2,17 +2,18 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from threading import RLock
 
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import FrozenDatabase
+from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.sqlite.connection import open_image
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.database.sqlite.functions import DateFunctions
+from wardian.sandbox.database.sqlite.query import AgentQueries
 from wardian.sandbox.database.sqlite.roles import Role
 from wardian.sandbox.fingerprint import Fingerprint
 
@@ -48,6 +49,7 @@ class FrozenImage(FrozenDatabase):
         moment.holders += 1
         self._moment: Moment | None = moment
         self._engine = engine
+        self._tables = tables
         self._role = Role(tables, writes=False)
         self._fingerprint = fingerprint
 
@@ -83,6 +85,10 @@ class FrozenImage(FrozenDatabase):
         raw.execute("PRAGMA query_only = ON")
         raw.set_authorizer(self._role)
         return raw
+
+    def query(self, sql: str, limits: QueryLimits | None = None) -> Rows:
+        with closing(DateFunctions()) as dates, closing(self._open(dates)) as raw:
+            return AgentQueries(raw, self._tables, dates).run(sql, None, limits or QueryLimits(), self._role)
 
     def fingerprint(self) -> Fingerprint:
         return self._fingerprint

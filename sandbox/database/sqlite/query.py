@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from wardian.sandbox.database.base import QueryLimits, Rows, Scalar
+from wardian.sandbox.database.base import QueryLimits, Rows, Scalar, Written
+from wardian.sandbox.database.calls import READS
 from wardian.sandbox.database.rows import Stored
 from wardian.sandbox.database.sqlite.functions import NO_NOW, DateFunctions
 from wardian.sandbox.database.sqlite.roles import TABLE_FUNCTIONS, Role
 from wardian.sandbox.database.sqlite.statements import prepared
+from wardian.sandbox.database.types import MAX_TEXT_BYTES
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind, LeakDetected
 
 _STEPS_PER_LOOK = 50
@@ -74,33 +76,68 @@ class AgentQueries:
         before = self._connection.total_changes
         watch = _Watch(limits)
         self._role.denied, self._dates.refused = "", False
+        longest = max(limits.bytes, _MIN_VALUE_BYTES)
         try:
-            self._connect_table_functions(text)
-            with self._as_agent(limits, watch, after):
-                return _fetch(self._connection, text, parameters or {}, limits)
+            self._connect_table_functions(text, after)
+            with self._limited(longest, watch, self._role, after):
+                return _fetch(self._connection.execute(text, dict(parameters or {})), limits)
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeEncodeError) as error:
-            raise self._problem(error, watch, limits) from error
+            raise self._problem(error, watch, longest, self._role) from error
         finally:
             if self._connection.in_transaction or self._connection.total_changes != before:
                 raise LeakDetected("world database", (f"a statement that may only read has written: {sql[:200]!r}",))
 
-    def _connect_table_functions(self, text: str) -> None:
+    def write(self, sql: str, limits: QueryLimits, role: Role) -> Written:
+        """Run one statement that changes rows, as `role`, inside the transaction that runs.
+
+        Raises:
+            DatabaseProblem: it was refused or stopped.
+        """
+        text = prepared(sql, writing=True)
+        watch = _Watch(limits)
+        before = self._connection.total_changes
+        role.denied, role.wrote, self._dates.refused = "", False, False
+        longest = max(limits.bytes, MAX_TEXT_BYTES)
+        try:
+            self._connect_table_functions(text, role)
+            with self._limited(longest, watch, role, role):
+                cursor = self._connection.execute(text)
+                returned = _fetch(cursor, limits) if cursor.description else None
+            if not role.wrote:
+                raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, READS)
+            return Written(self._changes(role) if self._connection.total_changes != before else 0, returned)
+        except sqlite3.IntegrityError as error:
+            raise DatabaseProblem(DatabaseProblemKind.CONSTRAINT, str(error)) from error
+        except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeEncodeError) as error:
+            raise self._problem(error, watch, longest, role) from error
+
+    def _changes(self, role: Role) -> int:
+        """Rows that the last statement changed, those of triggers and references apart."""
+        role.internal = True
+        try:
+            found: int = self._connection.execute("SELECT changes()").fetchone()[0]
+        finally:
+            role.internal = False
+        return found
+
+    def _connect_table_functions(self, text: str, after: Role) -> None:
         """On first use SQLite declares a table for such a function, which the authorizer would take for writing."""
         lowered = text.lower()
         for name in TABLE_FUNCTIONS - self._connected:
             if name in lowered:
                 self._connection.set_authorizer(None)
                 self._connection.execute(f"SELECT * FROM {name} LIMIT 0").close()
+                self._connection.set_authorizer(after)
                 self._connected.add(name)
 
     @contextmanager
-    def _as_agent(self, limits: QueryLimits, watch: _Watch, after: Role) -> Iterator[None]:
+    def _limited(self, longest: int, watch: _Watch, role: Role, after: Role) -> Iterator[None]:
         # Setting the authorizer also makes SQLite prepare every cached statement again, so none keeps another role's rights.
         connection = self._connection
-        caps = {**_LIMITS, sqlite3.SQLITE_LIMIT_LENGTH: max(limits.bytes, _MIN_VALUE_BYTES)}
+        caps = {**_LIMITS, sqlite3.SQLITE_LIMIT_LENGTH: longest}
         kept = {limit: connection.setlimit(limit, value) for limit, value in caps.items()}
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        connection.set_authorizer(self._role)
+        connection.set_authorizer(role)
         connection.set_progress_handler(watch, _STEPS_PER_LOOK)
         try:
             yield
@@ -111,17 +148,18 @@ class AgentQueries:
             for limit, value in kept.items():
                 connection.setlimit(limit, value)
 
-    def _problem(self, error: Exception, watch: _Watch, limits: QueryLimits) -> DatabaseProblem:
+    def _problem(self, error: Exception, watch: _Watch, longest: int, role: Role) -> DatabaseProblem:
         message = str(error)
         if watch.why:
             return DatabaseProblem(DatabaseProblemKind.TOO_SLOW, f"the statement was stopped: {watch.why}; narrow it")
         if self._dates.refused:
             return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, NO_NOW)
-        if self._role.denied:
-            return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, self._role.denied)
+        if role.denied:
+            return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, role.denied)
         if "too big" in message:
-            most = max(limits.bytes, _MIN_VALUE_BYTES)
-            return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, f"a value has more than the {most} bytes that are allowed")
+            return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, f"a value has more than the {longest} bytes that are allowed")
+        if "user-defined function" in message:  # what follows the changes could not read a row
+            return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, "a row holds a text that is no valid Unicode")
         if isinstance(error, OverflowError) or any(
             words in message for words in ("overflow", "malformed JSON", "JSON path", "too complex")
         ):
@@ -129,8 +167,7 @@ class AgentQueries:
         return DatabaseProblem(DatabaseProblemKind.SYNTAX, message)
 
 
-def _fetch(connection: sqlite3.Connection, sql: str, parameters: Mapping[str, Scalar], limits: QueryLimits) -> Rows:
-    cursor = connection.execute(sql, dict(parameters))
+def _fetch(cursor: sqlite3.Cursor, limits: QueryLimits) -> Rows:
     try:
         columns = tuple(column[0] for column in cursor.description or ())
         rows: list[tuple[Scalar | float, ...]] = []

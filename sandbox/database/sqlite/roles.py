@@ -42,6 +42,8 @@ class Role:
         """True while the code of this package runs a statement of its own."""
         self.denied = ""
         """What was denied last, for the message; empty it before a statement."""
+        self.wrote = False
+        """Whether a statement asked to change rows; clear it before one."""
 
     def __call__(self, action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
         """SQLite's question. `source` is the innermost trigger or view that asks."""
@@ -58,6 +60,7 @@ class Role:
         if action == sqlite3.SQLITE_FUNCTION:
             return second.lower() in FUNCTIONS or (self._writes and source.startswith(INTERNAL))
         if action in _WRITES:
+            self.wrote = True
             return self._writes and (first in self._tables or source.startswith(INTERNAL))
         if action == sqlite3.SQLITE_PRAGMA:
             return first.lower() in _PRAGMAS

@@ -24,13 +24,14 @@ _TOKEN = re.compile(
 )
 _SCHEMA_TABLES = frozenset({"sqlite_master", "sqlite_schema"})
 _FIRST = frozenset({"select", "with", "values", "explain", "pragma"})
+_CHANGING = frozenset({"insert", "replace", "update", "delete", "with"})
 
 
-def prepared(sql: str) -> str:
+def prepared(sql: str, *, writing: bool = False) -> str:
     """The statement to give to SQLite in place of `sql`.
 
     Raises:
-        DatabaseProblem: it is empty, too long, not valid text, more than one statement, or none that reads.
+        DatabaseProblem: it is empty, too long, not valid text, more than one statement, or none that reads (or, if asked for, writes).
     """
     check_form(sql)
     parts: list[str] = []
@@ -49,7 +50,7 @@ def prepared(sql: str) -> str:
             raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, "one statement at a time, please")
         if not first:
             first = text.lower()
-            _check_first(first)
+            _check_first(first, writing)
         bare = _unquoted(text) if kind in ("name", "text") else text
         tokens.append(bare.lower() or "_")
         parts.append(_name(text, bare) if kind == "name" else text)
@@ -63,8 +64,12 @@ def prepared(sql: str) -> str:
     return "".join(parts)
 
 
-def _check_first(word: str) -> None:
-    if word not in _FIRST and word != "(":
+def _check_first(word: str, writing: bool) -> None:
+    if writing:
+        if word not in _CHANGING:
+            kind = DatabaseProblemKind.FORBIDDEN if word in _WRITING | _FIRST else DatabaseProblemKind.SYNTAX
+            raise DatabaseProblem(kind, f"only INSERT, UPDATE and DELETE are allowed here; this begins with {word[:40]!r}")
+    elif word not in _FIRST and word != "(":
         kind = DatabaseProblemKind.FORBIDDEN if word.isalpha() and word in _WRITING else DatabaseProblemKind.SYNTAX
         raise DatabaseProblem(kind, f"only reading is allowed, with SELECT, WITH or VALUES; this begins with {word[:40]!r}")
 
