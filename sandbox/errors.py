@@ -9,6 +9,7 @@
     ├── LeakDetected        a reset did not give the promised state; carries the first differences
     ├── DatabaseLost        the database server is gone, refuses connections, or cannot go on
     ├── TemplateBroken      a template is unusable or is no database
+    ├── ImportRefused       somebody's database cannot be taken as it is; says why and what to do
     ├── DatabaseProblem     a statement of the agent was refused or stopped; `kind` says how
     ├── FileProblem         a file operation of the agent failed; `kind` says how
     ├── PoolTimeout         no cell became free in time
@@ -83,6 +84,10 @@ class DatabaseLost(SandboxError):
 
 class TemplateBroken(SandboxError):
     """A template is unusable, half built, or no database at all."""
+
+
+class ImportRefused(SandboxError):
+    """A database of somebody's cannot be taken as it is, or none of that name was. The message says what to do; nothing was written."""
 
 
 class DatabaseProblemKind(StrEnum):

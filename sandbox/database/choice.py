@@ -13,9 +13,10 @@ import anyio
 import anyio.to_thread
 
 from wardian.sandbox.database.base import Template, TemplateSource
+from wardian.sandbox.database.imports.store import ImportedDatabase
 from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import DatabaseLost
+from wardian.sandbox.errors import DatabaseLost, ImportRefused
 from wardian.sandbox.images import ensure_postgres_image
 from wardian.sandbox.reap import reap
 
@@ -44,22 +45,32 @@ def driver_missing(choice: DatabaseChoice) -> bool:
 
 
 @asynccontextmanager
-async def open_template(source: TemplateSource, choice: DatabaseChoice, spares: int = 1) -> AsyncIterator[Template]:
+async def open_template(source: TemplateSource | ImportedDatabase, choice: DatabaseChoice, spares: int = 1) -> AsyncIterator[Template]:
     """Make the template of `source` on the chosen engine. On Postgres, `spares` clones are kept ready, and all is dropped at the end.
+
+    An import runs on its own engine only.
 
     Raises:
         DatabaseLost: the driver is not installed, or the server cannot be had.
-        TemplateBroken: the source cannot be kept exactly.
+        TemplateBroken: the source cannot be kept exactly, or an import is not as it was.
+        ImportRefused: an import is for the other engine.
         SandboxError: the container engine failed.
     """
+    if isinstance(source, ImportedDatabase) and source.engine != choice.engine:
+        raise ImportRefused(f"template {source.name}: it was imported for {source.engine} and cannot run on {choice.engine.value}")
     if choice.engine is DatabaseEngine.SQLITE:
-        yield await anyio.to_thread.run_sync(SqliteTemplate.build, source)
+        yield await anyio.to_thread.run_sync(_embedded, source)
         return
     if driver_missing(choice):
         raise DatabaseLost(EXTRA)
     async with AsyncExitStack() as stack:
         lasting = await stack.enter_async_context(_own_server()) if choice.url is None else None
+        assert isinstance(source, TemplateSource)
         yield await stack.enter_async_context(_on_server(source, choice.url or "", lasting, spares))
+
+
+def _embedded(source: TemplateSource | ImportedDatabase) -> Template:
+    return source.sqlite_template() if isinstance(source, ImportedDatabase) else SqliteTemplate.build(source)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from rich.logging import RichHandler
 
 from wardian.envs.errors import TaskError
 from wardian.rollouts.errors import LogForeign, RolloutError, UsageProblem
-from wardian.sandbox.errors import ImageUnfit, SandboxError
+from wardian.sandbox.errors import ImageUnfit, ImportRefused, SandboxError
 
 
 def stderr() -> Console:
@@ -32,7 +32,7 @@ def errors_end_the_command() -> Iterator[None]:
     """Turn what this package raises on purpose into one line on stderr and an exit code."""
     try:
         yield
-    except (UsageProblem, TaskError, LogForeign, ImageUnfit) as error:
+    except (UsageProblem, TaskError, LogForeign, ImageUnfit, ImportRefused) as error:
         raise _exit(error, 2) from error
     except (RolloutError, SandboxError) as error:
         raise _exit(error, 1) from error

@@ -1,0 +1,109 @@
+"""`wardian template`: databases of one's own as templates."""
+
+import json
+import sys
+from typing import Annotated
+
+import anyio
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from wardian.cli.console import errors_end_the_command
+from wardian.sandbox.database.imports import ImportedDatabase, import_database, imported_names, open_import, remove_import
+
+WIDTH = 140
+Name = Annotated[str, typer.Argument(help="Name of a template, as `wardian template list` shows it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands to `app`."""
+    template = typer.Typer(no_args_is_help=True, help="Databases of your own as templates.")
+    template.command("import")(import_)
+    template.command("list")(list_)
+    template.command()(show)
+    template.command()(remove)
+    app.add_typer(template, name="template")
+
+
+def import_(
+    source: Annotated[str, typer.Argument(help="A SQLite file.")],
+    name: Annotated[str, typer.Option(help="What to call it: a-z, 0-9, - and _.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of a template of that name.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take in a database of your own, which is only read, and say what came, what did not, and what differs between engines."""
+    with errors_end_the_command():
+        made = anyio.run(lambda: import_database(source, name, replace=replace))
+    _show(made, as_json)
+
+
+def list_(as_json: AsJson = False) -> None:
+    """List the templates that were imported."""
+    with errors_end_the_command():
+        found = [open_import(name) for name in imported_names()]
+    if as_json:
+        print(json.dumps([_summary(one) for one in found]))
+        return
+    table = Table("name", "engine", "tables", "rows", "from")
+    for one in found:
+        report, source = one.report, one.manifest.source
+        table.add_row(one.name, one.engine, str(len(report.tables)), str(report.rows), escape(f"{source.kind} {source.name}"))
+    _console().print(table if found else "no templates yet: wardian template import SOURCE --name NAME")
+
+
+def show(name: Name, as_json: AsJson = False) -> None:
+    """Show the report of an import again."""
+    with errors_end_the_command():
+        found = open_import(name)
+    _show(found, as_json)
+
+
+def remove(name: Name) -> None:
+    """Remove a template."""
+    with errors_end_the_command():
+        remove_import(name)
+    print(f"removed {name}")
+
+
+def _summary(one: ImportedDatabase) -> dict[str, object]:
+    source = one.manifest.source
+    return {
+        "name": one.name,
+        "engine": one.engine,
+        "tables": len(one.report.tables),
+        "rows": one.report.rows,
+        "source": source.model_dump(),
+    }
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else WIDTH)
+
+
+def _show(found: ImportedDatabase, as_json: bool) -> None:
+    if as_json:
+        print(found.manifest.model_dump_json(indent=2))
+        return
+    console, report, source = _console(), found.report, found.manifest.source
+    table = Table("table", "rows", "key", "columns", title=f"{found.name}: {found.engine}, from {source.kind} {escape(source.name)}")
+    for one in report.tables:
+        table.add_row(escape(one.name), str(one.rows), escape(", ".join(one.key)), str(len(one.columns)))
+    console.print(table)
+    for what in ("views", "indexes", "triggers", "functions", "sequences"):
+        if names := getattr(report, what):
+            console.print(f"{what}: {', '.join(names)}", markup=False)
+    for left in report.left_out:
+        times = f" ({left.count} times)" if left.count > 1 else ""
+        line = f", line {left.line}" if left.line else ""
+        console.print(f"left out: {left.what} {left.name}{times}{line}{f': {left.why}' if left.why else ''}", markup=False)
+    for note in report.notes:
+        console.print(f"note: {note.where}: {note.text}", markup=False)
+    differing = [(one.name, column) for one in report.tables for column in one.columns if column.cannot_agree]
+    for name, column in differing:
+        console.print(f"cannot agree with the other engine: {name}.{column.name}: {column.cannot_agree}", markup=False)
+    able = [one.name for one in report.tables if one.can_agree]
+    console.print(f"can have equal fingerprints on both engines: {', '.join(able) or 'no table'}", markup=False)
+    print(f"template {found.name} is ready: {len(report.tables)} tables, {report.rows} rows")
