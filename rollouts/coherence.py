@@ -7,6 +7,7 @@ where the file ends or another writer goes on.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from wardian.rollouts.agreement import disagreements
 from wardian.rollouts.lines import Finding, Place
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.rules import COPY, Fault, faults_of, same_reward, shown
@@ -79,7 +80,8 @@ class Coherence:
     def take(self, place: Place, record: AnyLine) -> Iterator[Finding]:
         """The next line."""
         between = self._faults(place, record) if isinstance(record, RunRecord) or record.episode_id not in self.unread else ()
-        for fault in (*faults_of(record), *between):
+        within = disagreements(record) if isinstance(record, StepRecord) else ()
+        for fault in (*faults_of(record), *within, *between):
             yield Finding(place, fault.field, fault.message, record=label(record), fix=fault.fix)
 
     def skip(self, episode_id: str) -> None:

@@ -91,6 +91,15 @@ def decode(line: bytes | str) -> Any:
     return value
 
 
+def is_strict(line: bytes) -> bool:
+    """Whether a line is one value of strict JSON."""
+    try:
+        decode(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def well_formed(text: str) -> str:
     """`text` with each lone surrogate as the six characters of its escape, so that every reader takes it."""
     return text.encode("utf-8", "backslashreplace").decode() if _SURROGATE.search(text) else text

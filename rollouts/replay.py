@@ -29,6 +29,8 @@ from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
 from wardian.tools.faults import PROFILES, FaultProfile
 
 ATTEMPTS = 3
+SHOWN_STEPS = 10
+"""Of those that are missing."""
 NOTE_CHARS = 60
 """Of the action that a difference is in."""
 
@@ -63,11 +65,13 @@ class Replayed:
 
 @dataclass(slots=True)
 class Selection:
-    """Final attempts that can be run again, and how many cannot."""
+    """Final attempts that can be run again, and those that cannot."""
 
     episodes: list[AttemptLog] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    """By reason."""
+    """Episodes that have no end that counts, by reason."""
+    broken: list[Replayed] = field(default_factory=list)
+    """Episodes that have one, and not every line before it: nothing that a crash leaves, and never identical."""
 
 
 def select(log: TrajectoryLog, episode_id: str | None = None) -> Selection:
@@ -79,9 +83,10 @@ def select(log: TrajectoryLog, episode_id: str | None = None) -> Selection:
     chosen = Selection()
     for name in [log.find(episode_id)] if episode_id else log.episodes:
         attempts = log.attempts(name)
-        reason = _why_not(attempts)
-        if reason:
+        if reason := _why_not(attempts):
             chosen.skipped[reason] += 1
+        elif missing := _missing(attempts[-1]):
+            chosen.broken.append(Replayed(name, problem=missing))
         else:
             # Without the steps, which would be most of the memory; they are read when their turn comes.
             chosen.episodes.append(replace(attempts[-1], steps=[]))
@@ -94,8 +99,21 @@ def _why_not(attempts: Sequence[AttemptLog]) -> str:
         return "unfinished"
     if not last.end.mask:
         return f"masked ({last.end.end_cause})"
-    whole = last.start is not None and [step.step for step in last.steps] == list(range(1, last.end.steps + 1))
-    return "" if whole else "lines missing"
+    return ""
+
+
+def _missing(last: AttemptLog) -> str:
+    """Which lines of an attempt that ended are not where they belong; empty when all are."""
+    assert last.end is not None, "attempts without an end are skipped"
+    if last.start is None:
+        return "its log has an end and no start: a line is missing"
+    found = [step.step for step in last.steps]
+    if found == list(range(1, last.end.steps + 1)):
+        return ""
+    lost = sorted(set(range(1, last.end.steps + 1)) - set(found))
+    if not lost:
+        return f"its log has more steps than the {last.end.steps} of its end, or has them out of order"
+    return f"lines missing: of its {last.end.steps} steps the log lacks {', '.join(map(str, lost[:SHOWN_STEPS]))}"
 
 
 def foreign(start: EpisodeStart, setting: Setting) -> tuple[str, ...]:

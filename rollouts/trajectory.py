@@ -24,8 +24,9 @@ from pydantic import ValidationError
 from wardian.rollouts.blobs import BlobBroken, Blobs
 from wardian.rollouts.coherence import AnyLine, Coherence
 from wardian.rollouts.errors import LogBroken, LogInUse, LogMissing
-from wardian.rollouts.lines import Finding, LineBroken, Place, decode, may_be_torn, well_formed_json
+from wardian.rollouts.lines import Finding, LineBroken, Place, decode, is_strict, may_be_torn, well_formed_json
 from wardian.rollouts.records import ADAPTER, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
+from wardian.rollouts.rules import COPY
 
 FILE = "trajectories.jsonl"
 
@@ -150,10 +151,11 @@ class TrajectoryLog:
 
     @classmethod
     def open(cls, where: Path) -> "TrajectoryLog":
-        """Find the lines of all episodes without reading more of each than its id.
+        """Find the lines of all episodes. Of each no more is kept than its place; whether it is of the schema is seen when it is read.
 
         Raises:
-            LogBroken: there is no trajectory, or a `run` line is not readable.
+            LogBroken: there is no trajectory, a `run` line is not readable, or a line is no JSON where no crash can have left it; names
+                file and line.
         """
         log = cls()
         for file in files_of(where):
@@ -228,7 +230,7 @@ class TrajectoryLog:
     def _take(self, place: Place, line: bytes, torn: Finding | None) -> Finding | None:
         """Take the next line of a file; `torn` is the one before it, if that is no JSON. Gives this line, if it is none."""
         named = _EPISODE.match(line)
-        if named and place.ended and line.endswith(b"}") and torn is None:
+        if named and place.ended and torn is None and is_strict(line):
             self._keep(json.loads(b'"' + named[1] + b'"'), place, line)
             return None
         record, findings = check(place, line)
@@ -328,7 +330,7 @@ def kind_of(line: bytes) -> str:
 
 def no_json(torn: Finding) -> Finding:
     """What a line that looked torn is where no crash can have left it."""
-    return Finding(torn.place, "", "is no JSON, and other lines of its writer follow", fix="delete the line")
+    return Finding(torn.place, "", "is no JSON, and other lines of its writer follow", fix=COPY)
 
 
 def validate(where: Path) -> Iterator[tuple[AnyLine | None, list[Finding]]]:

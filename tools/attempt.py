@@ -39,7 +39,7 @@ class Attempt:
     def begin(cls, world: World, call: ToolCall, agent_id: str, step: int) -> "Attempt":
         """The next call of the episode, as it comes in."""
         index = sum(world.memory.call_counts.values())
-        return cls(world, call, agent_id, step, index, at_ms=world.clock.now_ms, args=_loggable(call.args))
+        return cls(world, call, agent_id, step, index, at_ms=world.clock.now_ms, args=loggable(call.args))
 
     @property
     def total_ms(self) -> int:
@@ -76,7 +76,7 @@ class Attempt:
         )
 
 
-def _loggable(raw: Json) -> Json:
+def loggable(raw: Json) -> Json:
     """Arguments as they came, in a form that any log takes. Replaced by the accepted ones when they are accepted."""
     if isinstance(raw, str):
         return raw[:MAX_CHARS]

@@ -168,14 +168,22 @@ async def test_a_replay_stops_after_the_step_that_was_named(ground: Ground, play
     assert (replayed.identical, replayed.steps) == (True, 3)
 
 
-async def test_unfinished_and_cut_episodes_are_left_out_and_counted(player: Any, tmp_path: Path) -> None:
-    await player.play(tmp_path, "idle", episodes=3)
+async def test_unfinished_episodes_are_left_out_and_those_that_lack_lines_are_never_identical(player: Any, tmp_path: Path) -> None:
+    await player.play(tmp_path, "expert", episodes=4)
     lines = (tmp_path / FILE).read_text().splitlines(keepends=True)
-    ends = [line for line in lines if '"record": "episode_end"' in line]
-    steps = [line for line in lines if '"record": "step"' in line]
-    (tmp_path / FILE).write_text("".join(line for line in lines if line not in (ends[0], steps[1])))
+
+    def of(number: int, kind: str) -> list[str]:
+        return [line for line in lines if f'-{number:05d}"' in line[:60] and f'"record": "{kind}"' in line]
+
+    lost = [*of(0, "episode_end"), of(1, "step")[1], *of(2, "episode_start")]
+    (tmp_path / FILE).write_text("".join(line for line in lines if line not in lost))
     chosen = select(TrajectoryLog.open(tmp_path))
-    assert (len(chosen.episodes), dict(chosen.skipped)) == (1, {"unfinished": 1, "lines missing": 1})
+    assert ([attempt.episode_id for attempt in chosen.episodes], dict(chosen.skipped)) == (["test-00003"], {"unfinished": 1})
+    steps = len(of(1, "step"))
+    assert [str(broken) for broken in sorted(chosen.broken, key=lambda one: one.episode_id)] == [
+        f"episode test-00001: lines missing: of its {steps} steps the log lacks 2",
+        "episode test-00002: its log has an end and no start: a line is missing",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def with_field(line: bytes, path: str, value: Any) -> bytes:
     inner = fields
     *folders, name = path.split(".")
     for folder in folders:
-        inner = inner[folder]
+        inner = inner[int(folder)] if isinstance(inner, list) else inner[folder]
     inner[name] = value
     return json.dumps(fields).encode()
 
@@ -86,6 +86,13 @@ def raw(kind: str, old: bytes, new: bytes) -> Callable[[Lines], Lines]:
     return damage
 
 
+def unheard(lines: Lines) -> Lines:
+    """An observation without the words that the customer said in its step."""
+    place = next(place for place, line in enumerate(lines) if rb"\n{\"from\": " in line)
+    rendered = json.loads(lines[place])["observation"]["rendered"]
+    return [*lines[:place], with_field(lines[place], "observation.rendered", rendered.split("\n")[0]), *lines[place + 1 :]]
+
+
 DAMAGES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "nan": (changed("step", "reward_components.task", float("nan")), "step: holds NaN, which is not JSON; write a finite number"),
     "infinity": (changed("episode_end", "reward", float("-inf")), "episode_end: holds -Infinity, which is not JSON"),
@@ -113,6 +120,21 @@ DAMAGES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "unknown key": (changed("step", "surprise", 1), "step surprise: Extra inputs are not permitted; delete it"),
     "garbage": (lambda lines: [lines[0], b"{rubbish", *lines[1:]], ":2: is no JSON"),
     "torn in the middle": (lambda lines: [lines[0], lines[1][:99], *lines[2:]], ":2: is no JSON, and other lines of its writer follow"),
+    "argument": (
+        changed("step", "action.args.path", "x"),
+        "events[0].args.path: is '/workspace/requests.txt', and the action says otherwise",
+    ),
+    "argument of an event": (changed("step", "events.0.args", {}), "events[0].args.path: is missing, and the action says otherwise"),
+    "tool": (changed("step", "events.0.tool", "lend_item"), "events[0].tool: is 'lend_item', and the action calls 'read_file'"),
+    "event lost": (changed("step", "events", []), "events: are 0 of calls, and the action has 1"),
+    "status": (changed("step", "events.0.status", "timeout"), "tool_results[0].status: is 'ok', and the call's event says 'timeout'"),
+    "latency": (changed("step", "events.0.latency_ms", 1), "and the call's event says 1"),
+    "shown status": (
+        raw("step", b'{\\"status\\": \\"ok', b'{\\"status\\": \\"no'),
+        "observation.rendered: shows results ['no'], and tool_results",
+    ),
+    "shown twice": (raw("step", b'{\\"status', b'{}\\n{\\"status'), "observation.rendered: shows results [None, 'ok'], and tool_results"),
+    "words": (unheard, "observation.rendered: shows the words [], and the background says [('customer', "),
     "versions": (changed("episode_start", "versions.tools", "x"), "versions: are not those of the run line before it"),
     "attempt": (changed("episode_end", "attempt", 2), "ends and has no start before it in this file"),
     "goes on": (
@@ -139,6 +161,52 @@ async def test_a_whole_log_is_valid_and_a_torn_one_says_what_is_unfinished(lines
     code, output = validated(tmp_path, [*lines[:-1], lines[-1][:-9]], end=b"")
     assert (code, output.splitlines()[-1]) == (0, f"valid: {len(lines) - 1} lines, 1 unfinished episodes")
     assert output.startswith(f"warning: {tmp_path / FILE}:{len(lines)}: torn by a crash, skipped")
+
+
+async def test_an_episode_is_unfinished_by_its_attempts_and_not_by_the_order_of_files(lines: Lines, tmp_path: Path) -> None:
+    """`continued-001.jsonl` comes before `trajectories.jsonl`, whose attempt was cut off."""
+    first = at(lines, "episode_start", 1)
+    (tmp_path / "continued-001.jsonl").write_bytes(
+        b"\n".join([with_field(lines[0], "python", "other"), *(with_field(line, "attempt", 2) for line in lines[first:])]) + b"\n"
+    )
+    assert validated(tmp_path, lines[:-1]) == (0, f"valid: {2 * len(lines) - first} lines\n")
+    (tmp_path / "continued-001.jsonl").unlink()
+    assert validated(tmp_path, lines[:-1]) == (0, f"valid: {len(lines) - 1} lines, 1 unfinished episodes\n")
+
+
+BROKEN: dict[str, Callable[[Lines], Lines]] = {
+    "torn": lambda lines: [*lines[:4], lines[4][:200], *lines[5:]],
+    "broken within": lambda lines: [*lines[:4], lines[4][:200] + b"}", *lines[5:]],
+    "garbage": lambda lines: [*lines[:4], b"{rubbish}", *lines[4:]],
+}
+
+
+@pytest.mark.parametrize(
+    "command", [("validate",), ("show",), ("show", "0"), ("replay",), ("export", "chat", "--out", "new.json")], ids=str
+)
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_every_command_names_a_broken_line_in_the_middle(lines: Lines, tmp_path: Path, command: tuple[str, ...], kind: str) -> None:
+    (tmp_path / FILE).write_bytes(b"\n".join(BROKEN[kind](lines)) + b"\n")
+    first, *rest = [str(tmp_path / word) if word == "new.json" else word for word in command]
+    place = [*rest[:1], str(tmp_path), *rest[1:]] if first == "export" else [str(tmp_path), *rest]
+    answered = CliRunner().invoke(build_app(), [first, *place])
+    assert (answered.exit_code, f"{FILE}:5: is no JSON" in answered.output.replace("\n", "")) == (1, True), answered.output
+    assert not (tmp_path / "new.json").exists()
+
+
+def test_a_replay_of_an_ended_episode_without_a_line_ends_with_1(anyio_backend: str, lines: Lines, tmp_path: Path) -> None:
+    place, start = at(lines, "step"), at(lines, "episode_start", 1)
+    (tmp_path / FILE).write_bytes(b"\n".join([*lines[:place], *lines[place + 1 : start]]) + b"\n")
+    answered = CliRunner().invoke(build_app(), ["replay", str(tmp_path)])
+    assert (answered.exit_code, answered.output.splitlines()[-1]) == (1, "identical 0/1"), answered.output
+    assert "episode test-00000: lines missing: of its 8 steps the log lacks 1" in answered.output
+
+
+async def test_a_torn_last_line_is_told_and_tolerated(lines: Lines, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"\n".join([*lines, lines[1][:200]]))
+    for command in (["validate"], ["show"], ["export", "chat", "--out", str(tmp_path / "new.json")]):
+        answered = CliRunner().invoke(build_app(), [*command, str(tmp_path)])
+        assert (answered.exit_code, f"{FILE}:{len(lines) + 1}: torn" in answered.output.replace("\n", "")) == (0, True), answered.output
 
 
 @pytest.mark.parametrize("command", ["validate", "show", "replay"])

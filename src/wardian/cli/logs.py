@@ -14,8 +14,8 @@ from wardian.cli.console import errors_end_the_command, stderr
 from wardian.rollouts.actions import action_text
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.lines import well_formed as printable
-from wardian.rollouts.play import CANCELLED
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, SamplePart, StepRecord, json_schema
+from wardian.rollouts.resume import is_final
 from wardian.rollouts.trajectory import TrajectoryLog, validate
 
 SCHEMAS = {"trajectory": json_schema}
@@ -46,17 +46,20 @@ def validate_log(where: Where) -> None:
     A torn last line and an episode without an end, as a crash leaves them, are said and are no error.
     """
     lines = problems = 0
-    unfinished: set[str] = set()
+    begun: set[str] = set()
+    done: set[str] = set()
     with errors_end_the_command():
         for record, findings in validate(where):
             lines += record is not None
             if isinstance(record, EpisodeStart):
-                unfinished.add(record.episode_id)
-            elif isinstance(record, EpisodeEnd) and not record.retried and record.outcome != CANCELLED:
-                unfinished.discard(record.episode_id)
+                begun.add(record.episode_id)
+            elif isinstance(record, EpisodeEnd) and is_final(record):
+                done.add(record.episode_id)
             for finding in findings:
                 problems += not finding.torn
                 print(f"{'warning' if finding.torn else 'error'}: {printable(str(finding))}")
+    # By attempts and not by order: of a run that went on, a file with later attempts may come first.
+    unfinished = begun - done
     counted = f"{lines} lines{f', {len(unfinished)} unfinished episodes' if unfinished else ''}"
     print(f"{counted}, {problems} problems" if problems else f"{ALL_RIGHT}: {counted}")
     raise typer.Exit(1 if problems else 0)

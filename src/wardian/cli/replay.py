@@ -40,10 +40,10 @@ def replay(
     force: Annotated[bool, typer.Option("--force", help="Run a log of other versions too, and see what differs.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
 ) -> None:
-    """Run episodes again in this process; compare observation, result, reward and fingerprint at every step.
+    """Take the recorded actions again on new cells; compare observation, result, reward and fingerprint at every step.
 
     When all are reproduced, the last line is `identical N/N` and the exit code 0. Else differences are named, and the exit code is 1; so it
-    is where no episode could be run again. A log of other versions is refused with exit code 2.
+    is where lines of an ended episode are missing, and where none could be run again. A log of other versions is refused with exit code 2.
     """
     console = stderr()
     log_to(console)
@@ -58,7 +58,7 @@ def replay(
         shown.note(f"warning: {warning}")
     if signal:
         raise typer.Exit(128 + signal)
-    raise typer.Exit(_report(order.results, chosen))
+    raise typer.Exit(_report(chosen.broken + order.results, chosen))
 
 
 @dataclass(slots=True)
