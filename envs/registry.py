@@ -76,7 +76,7 @@ def profile(name: str, world: WorldDefinition | None = None) -> FaultProfile:
             f"faults: no profile {name!r}; there are {', '.join(PROFILES)}, and one of your own is a file, such as mine{SUFFIX}"
         )
     try:
-        return load_profile(Path(name), [tool.name for tool in world.tools] if world else None)
+        return load_profile(Path(name), world.tools if world else None)
     except ToolMisdeclared as error:
         raise TaskError(str(error)) from error
 

@@ -58,9 +58,22 @@ def test_a_declared_rate_is_told_and_a_tool_that_waits_has_no_faults() -> None:
 
 def test_the_table_is_for_people() -> None:
     printed = invoke("faults", "billing", "--profile", "harsh").stdout
-    assert "issue_refund" in printed
+    assert len(printed.splitlines()) < 60
+    row = next(line.split() for line in printed.splitlines() if line.startswith("issue_refund"))
+    assert row == ["issue_refund", "9", "3", "6*", "6*", "6", "1.5*", "3*", "3", "3", "9"]
     assert "at most 2 in a row per tool and 30 per episode" in printed
     assert "find_customers takes 20 calls in 60 s of world time, under every profile" in printed
+    assert "under the profile realistic" in invoke("faults", "billing").stdout
+
+
+def test_details_are_there_when_asked_for() -> None:
+    printed = invoke("faults", "billing", "--tool", "issue_refund").stdout
+    assert all(word in printed for word in ("mild", "harsh", "agent sees", "committed twice"))
+    assert len(invoke("faults", "billing", "--details").stdout.splitlines()) > 200
+
+
+def test_a_profile_without_faults_has_no_table() -> None:
+    assert invoke("faults", "toy", "--profile", "none").stdout.startswith("none: no faults")
 
 
 def test_a_profile_from_a_file_is_explained(tmp_path: Path) -> None:
@@ -79,12 +92,19 @@ def test_a_profile_from_a_file_is_explained(tmp_path: Path) -> None:
         (("faults", "toy", "--tool", "x"), "tool: no 'x'"),
         (("faults", "toy", "--profile", "hrash"), "faults: no profile 'hrash'"),
         (("faults", "toy", "--profile", "none.toml"), "none.toml cannot be read"),
-        (("run", "toy", "--faults", "{}"), "mine.toml:2: tools.list_item: the world has no tool 'list_item'; did you mean list_items?"),
+        (
+            ("run", "toy", "--faults", "{0.parent}/mild.toml"),
+            "mild.toml: name: 'mild', as the file is called, is the name of a shipped profile",
+        ),
+        (("run", "toy", "--faults", "{0.parent}/stale.toml"), "stale.toml:2: tools.lend_item.stale: this fault can never hit lend_item"),
+        (("run", "toy", "--faults", "{0}"), "mine.toml:2: tools.list_item: the world has no tool 'list_item'; did you mean list_items?"),
     ],
 )
 def test_what_there_is_not_ends_the_command_with_2(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("\n[tools.list_item]\nslow = 1\n")
+    (tmp_path / "mild.toml").write_text("slow = 0.5\n")
+    (tmp_path / "stale.toml").write_text("[tools.lend_item]\nstale = 0.5\n")
     ended = invoke(*(argument.format(path) for argument in arguments))
     assert (ended.exit_code, told in ended.stderr.replace("\n", "")) == (2, True), ended.stderr
 

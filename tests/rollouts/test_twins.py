@@ -57,7 +57,11 @@ def test_a_run_with_twins_keeps_both_logs_and_compares_them(tmp_path: Path) -> N
     assert found["pairs"] == 6
     assert found["success_rate"] == round(sum(end["succeeded"] for end in ends.values()) / 6, 4)
     assert found["success_rate_without_faults"] == round(sum(end["succeeded"] for end in twins.values()) / 6, 4)
-    assert json.loads((tmp_path / "log" / "summary.json").read_text())["twin"] == found
+    kept = json.loads((tmp_path / "log" / "summary.json").read_text())
+    assert kept["twin"] == found
+    played_s = [sum(end["wall_ms"] for end in side.values()) / 1000 / 2 for side in (ends, twins)]
+    assert found["wall_s"] > played_s[1], "two cells play them"
+    assert kept["wall_s"] > sum(played_s)
     assert {start["faults"]["name"] for start in lines(tmp_path / "log" / FOLDER, "episode_start")} == {"none"}
 
 

@@ -202,6 +202,15 @@ def test_a_replay_of_an_ended_episode_without_a_line_ends_with_1(anyio_backend: 
     assert "episode test-00000: lines missing: of its 8 steps the log lacks 1" in answered.output
 
 
+async def test_show_says_what_it_cut_and_prints_it_whole_when_asked(lines: Lines, tmp_path: Path) -> None:
+    long = json.dumps({"status": "ok", "result": "x" * 700 + " END"})
+    (tmp_path / FILE).write_bytes(b"\n".join(changed("step", "observation.rendered", long)(lines)) + b"\n")
+    shown, whole = (CliRunner().invoke(build_app(), ["show", str(tmp_path), "0", *more]).stdout for more in ([], ["--full"]))
+    assert (long in shown, f"[... cut, {len(long)} characters in all]" in shown) == (False, True)
+    assert "1 texts were cut after 600 characters; --full prints them whole" in shown
+    assert (long in whole, "cut" in whole) == (True, False)
+
+
 async def test_a_torn_last_line_is_told_and_tolerated(lines: Lines, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"\n".join([*lines, lines[1][:200]]))
     for command in (["validate"], ["show"], ["export", "chat", "--out", str(tmp_path / "new.json")]):

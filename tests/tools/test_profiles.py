@@ -5,10 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from wardian.tools.contract import Arguments, Tool, ToolContext
 from wardian.tools.errors import ToolMisdeclared
 from wardian.tools.faults import HARSH, MILD, NONE, PROFILES, REALISTIC, Fault, FaultProfile, load_profile
+from wardian.tools.packs.shell import SHELL
 
-TOOLS = ("issue_refund", "shell")
+
+async def refund(context: ToolContext, arguments: Arguments) -> None:
+    pass
+
+
+class Keyed(Arguments):
+    key: str | None = None
+
+
+TOOLS = (Tool("issue_refund", "Pay back.", Keyed, refund, mutates=True, idempotent=False, idempotency_key="key"), SHELL)
 GOOD = """
 extends = "realistic"   # the rest
 slow = 0.05
@@ -54,8 +65,22 @@ def test_without_extends_everything_begins_at_none(tmp_path: Path) -> None:
         ("tools.shell.slow = -1", ":1: tools.shell.slow: Input should be greater than or equal to 0, got -1"),
         ("[tools]\n[ tools . shel ] # x\nslow = 1", ":2: tools.shel: the world has no tool 'shel'; did you mean shell?"),
         ("[tools]\nshell = { slow = 7 }", ":2: tools.shell.slow: Input should be less than or equal to 1, got 7"),
-        ("slow = 0.6\nstale = 0.6", "rates: they are chances of one draw, so their sum must be at most 1, got 1.2"),
-        ("slow = 0.6\n[tools.shell]\nstale = 0.6", ":2: tools.shell: they are chances of one draw"),
+        (
+            "slow = 0.6\nstale = 0.6",
+            ":2: rates: the chances of the profile 'mine' are of one draw, so their sum must be at most 1, got 1.2 (stale 0.6, slow 0.6)",
+        ),
+        (
+            "slow = 0.6\n[tools.shell]\nunavailable = 0.6",
+            ":2: tools.shell: the chances of the tool 'shell' in the profile 'mine' are of one draw, so their sum must be at most 1",
+        ),
+        ("slow = 0.6\ntools.shell.unavailable = 0.6", ":2: tools.shell: the chances of the tool 'shell' in the profile 'mine'"),
+        (
+            'slow = 0.1\nname = "harsh"',
+            ":2: name: 'harsh' is the name of a shipped profile; write another one, such as name = \"my-harsh\"",
+        ),
+        ("[tools.shell]\nstale = 0.1", ":2: tools.shell.stale: this fault can never hit shell, by the tool's contract; those that can: un"),
+        ("[tools.issue_refund]\nempty = 0.1", ":2: tools.issue_refund.empty: this fault can never hit issue_refund"),
+        ("[tools.issue_refund]\nlagging = 0.1", ":2: tools.issue_refund.lagging: this fault can never hit issue_refund"),
         ("lag_min_ms = 90000", ":1: lag_min_ms: 90000 is above lag_max_ms, 60000"),
         ("max_consecutive = 9", ":1: max_consecutive: Input should be less than or equal to 5, got 9"),
         ("slow = ", "mine.toml is no TOML: Invalid value (at end of document)"),
@@ -67,6 +92,19 @@ def test_a_mistake_is_told_with_line_and_field(tmp_path: Path, text: str, told: 
     with pytest.raises(ToolMisdeclared) as caught:
         load_profile(write(tmp_path, text), TOOLS)
     assert told in str(caught.value)
+
+
+def test_a_file_called_as_a_shipped_profile_needs_another_name(tmp_path: Path) -> None:
+    path = tmp_path / "mild.toml"
+    path.write_text("slow = 0.1")
+    with pytest.raises(ToolMisdeclared, match=r"mild.toml: name: 'mild', as the file is called, is the name of a shipped profile"):
+        load_profile(path, TOOLS)
+    path.write_text('name = "calm"')
+    assert load_profile(path, TOOLS).name == "calm"
+
+
+def test_a_fault_that_cannot_hit_a_tool_may_have_the_chance_0(tmp_path: Path) -> None:
+    assert load_profile(write(tmp_path, "[tools.shell]\nstale = 0"), TOOLS).tools == {"shell": {"stale": 0.0}}
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:

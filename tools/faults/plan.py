@@ -1,5 +1,6 @@
 """What may happen in one episode: a profile, and what the task and its tools say about it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,13 @@ def possible(tool: Tool[Any], plan: FaultPlan, wanted: Fault | None = None) -> f
     if set(tool.scopes) & set(plan.revocable_scopes):
         found |= {Fault.REVOKED, Fault.MISSING}
     return frozenset(name for name in found if plan.profile.rate(name, tool.name) > 0 or name is wanted)
+
+
+def powerless(tool: Tool[Any], tools: Iterable[Tool[Any]]) -> frozenset[Fault]:
+    """Faults that can never hit `tool`, which is one of `tools`: not by any profile, and whatever scopes a task declares revocable."""
+    sources = {one.source for one in tools}
+    plan = FaultPlan(revocable_scopes=tool.scopes, can_wait=Source.CLOCK in sources, has_replica=Source.REPLICA in sources)
+    return frozenset(fault for fault in Fault if fault not in possible(tool, plan, wanted=fault))
 
 
 def _of_writes(tool: Tool[Any], plan: FaultPlan) -> set[Fault]:

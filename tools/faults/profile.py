@@ -66,9 +66,11 @@ class FaultProfile(BaseModel):
             if unknown := [name for name in rates if name not in known]:
                 raise ValueError(f"tools.{tool}: there is no fault {unknown[0]!r}; there are {', '.join(known)}")
         for where, named in [("rates", None), *((f"tools.{name}", name) for name in self.tools)]:
-            total = sum(self.rate(fault, named) for fault in Fault)
-            if total > 1:
-                raise ValueError(f"{where}: they are chances of one draw, so their sum must be at most 1, got {total:g}")
+            rates = {fault.value: self.rate(fault, named) for fault in Fault}
+            if (total := sum(rates.values())) > 1:
+                whose = f"the profile {self.name!r}" if named is None else f"the tool {named!r} in the profile {self.name!r}"
+                told = ", ".join(f"{name} {rate:g}" for name, rate in rates.items() if rate)
+                raise ValueError(f"{where}: the chances of {whose} are of one draw, so their sum must be at most 1, got {total:g} ({told})")
         return self
 
     @model_validator(mode="after")

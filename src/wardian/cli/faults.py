@@ -1,4 +1,4 @@
-"""`wardian faults`: what each fault profile does to each tool of a world, from the tools' contracts."""
+"""`wardian faults`: which faults a profile has for which tool of a world, and what each does; from the tools' contracts."""
 
 import json
 import sys
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from wardian.cli.console import errors_end_the_command, find_modules_here
 from wardian.envs.definition import WorldDefinition
@@ -20,6 +21,8 @@ from wardian.rollouts.records import Json
 from wardian.tools.contract import Source, Tool
 from wardian.tools.faults import PROFILES, Fault, FaultPlan, FaultProfile, told
 
+SHOWN = "realistic"
+"""The profile whose table is shown where none is named."""
 SAMPLED_SEEDS = 12
 """Tasks of each family and difficulty that are looked at for what they demand."""
 
@@ -33,23 +36,30 @@ def faults(
     world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
     family: Annotated[str | None, typer.Option(help="Only what can happen in tasks of this family.")] = None,
     chosen: Annotated[
-        str | None, typer.Option("--profile", help="Only this profile: its name, or a TOML file. Default: the shipped ones.")
+        str | None,
+        typer.Option(
+            "--profile", help=f"A profile's name, or a TOML file. Default: {SHOWN} in the table; all shipped ones in details and JSON."
+        ),
     ] = None,
-    tool: Annotated[str | None, typer.Option(help="Only this tool.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    tool: Annotated[str | None, typer.Option(help="Only this tool, in details.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="What the agent sees of each fault, and what becomes of the state.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The details of all profiles as one line of JSON.")] = False,
 ) -> None:
-    """Explain what each fault profile does to each tool: its chance per call, what the agent sees, and what becomes of the state."""
+    """Show which faults a profile has for which tool, by chance per call; with --details or --tool, what each of them does."""
     find_modules_here()
     with errors_end_the_command():
         found = load_world(world)
-        profiles = [profile(chosen, found)] if chosen else list(PROFILES.values())
+        short = not (details or tool or as_json)
+        profiles = [profile(chosen or SHOWN, found)] if chosen or short else list(PROFILES.values())
         demands = _demands(found, [found.family(family)] if family else list(found.families))
         report = [_explained(one, demands, profiles) for one in _tools(found, demands, tool)]
     if as_json:
         settings = {one.name: {"hash": one.hash, **one.model_dump()} for one in profiles}
         print(json.dumps({"world": world, "family": family, "profiles": settings, "tools": report}))
+    elif short:
+        _print_table(profiles[0], report)
     else:
-        _print(profiles, report)
+        _print_details(profiles, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +122,40 @@ def _explained(tool: Tool[Json], demands: Demands, profiles: list[FaultProfile])
     }
 
 
-def _print(profiles: list[FaultProfile], report: list[dict[str, Json]]) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 180)
+def _print_table(one: FaultProfile, report: list[dict[str, Json]]) -> None:
+    """One line for each tool, one column for each fault that some tool can meet."""
+    console = _console()
+    met = [fault for fault in Fault if any(_line_of(entry, fault) for entry in report)]
+    table = Table(Column("tool", no_wrap=True), box=SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    for fault in met:
+        table.add_column(fault.value.replace("_", "\n"), justify="right", overflow="fold")
+    for entry in report:
+        lines = [_line_of(entry, fault) for fault in met]
+        table.add_row(entry["tool"], *(_cell(line, one.name) for line in lines))
+    if met:
+        console.print(f"Chance of each fault under the profile {one.name}, in percent of calls", markup=False)
+        console.print(table)
+    if any(line["demanded"] for entry in report for line in entry["faults"] if one.name in line["profiles"]):
+        console.print("* some tasks demand it for certain", markup=False)
+    console.print(_bounds(one), markup=False)
+    _print_limits(console, report)
+    console.print("What each does: --tool NAME or --details. Other profiles: --profile NAME or FILE.toml.", markup=False)
+
+
+def _line_of(entry: dict[str, Json], fault: Fault) -> dict[str, Json] | None:
+    return next((line for line in entry["faults"] if line["fault"] == fault.value), None)
+
+
+def _cell(line: dict[str, Json] | None, name: str) -> str:
+    found = line and line["profiles"].get(name)
+    if not line or not found:
+        return ""
+    share = f"{found['chance'] * 100:.3g}" if found["chance"] else ""
+    return f"{share}{'*' if line['demanded'] else ''}"
+
+
+def _print_details(profiles: list[FaultProfile], report: list[dict[str, Json]]) -> None:
+    console = _console()
     table = Table("tool", "fault", *(one.name for one in profiles if one.ever()), "agent sees", "state")
     for entry in report:
         for number, line in enumerate(entry["faults"]):
@@ -127,6 +169,14 @@ def _print(profiles: list[FaultProfile], report: list[dict[str, Json]]) -> None:
     console.print(table)
     for one in profiles:
         console.print(_bounds(one), markup=False)
+    _print_limits(console, report)
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 180)
+
+
+def _print_limits(console: Console, report: list[dict[str, Json]]) -> None:
     for entry in report:
         if limit := entry["rate_limit"]:
             console.print(

@@ -68,21 +68,25 @@ def validate_log(where: Where) -> None:
 def show(
     where: Where,
     episode: Annotated[str | None, typer.Argument(help="Id of an episode, the end of one, or its number. Default: list all.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print actions and observations whole, however long they are.")] = False,
 ) -> None:
-    """List the episodes of a trajectory, or print one in full."""
+    """List the episodes of a trajectory, or print one step by step. Long texts are cut, which is said, unless --full is given."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     with errors_end_the_command():
         log = TrajectoryLog.open(where)
         if episode is None:
             _list(console, log)
         else:
+            cut = 0
             for attempt in log.attempts(log.find(episode)):
                 _print_start(console, attempt.start)
                 checkpoint = attempt.start.policy_checkpoint if attempt.start else ""
                 for step in attempt.steps:
-                    _print_step(console, step, checkpoint)
+                    cut += _print_step(console, step, checkpoint, sys.maxsize if full else SHOWN_CHARS)
                     checkpoint = step.policy_checkpoint
                 _print_end(console, attempt.end)
+            if cut:
+                console.print(f"{cut} texts were cut after {SHOWN_CHARS} characters; --full prints them whole", style="yellow")
         for warning in log.warnings:
             stderr().print(f"warning: {warning}", style="yellow", markup=False)
 
@@ -122,11 +126,15 @@ def _print_start(console: Console, start: EpisodeStart | None) -> None:
     console.print(start.observation.rendered, markup=False, style="dim")
 
 
-def _print_step(console: Console, step: StepRecord, checkpoint: str) -> None:
-    """Print a step; `checkpoint` is that of the step before, and what is printed when it is another one now."""
+def _print_step(console: Console, step: StepRecord, checkpoint: str, limit: int) -> int:
+    """Print a step, its texts up to so many characters; gives how many were cut.
+
+    `checkpoint` is that of the step before: that of this one is printed where it is another.
+    """
     console.rule(f"step {step.step}", align="left", style="dim")
-    console.print(action_text(step.action, SHOWN_CHARS), markup=False, style="bold")
-    console.print(_cut(step.observation.rendered), markup=False)
+    texts = [action_text(step.action, sys.maxsize), printable(step.observation.rendered)]
+    for text, style in zip(texts, ("bold", None), strict=True):
+        console.print(_cut(text, limit), markup=False, style=style, soft_wrap=True)
     facts: dict[str, Json] = {
         "faults": ", ".join(f"{event.fault} on {event.tool}" for event in step.events if event.fault),
         "by itself": ", ".join(event.kind for event in step.background),
@@ -141,6 +149,7 @@ def _print_step(console: Console, step: StepRecord, checkpoint: str) -> None:
     for name, value in facts.items():
         if value:
             console.print(f"  {name}: {value}", markup=False, style="dim")
+    return sum(len(text) > limit for text in texts)
 
 
 def _sample_text(sample: SamplePart) -> str:
@@ -164,6 +173,5 @@ def _print_end(console: Console, end: EpisodeEnd | None) -> None:
         console.print(end.detail, markup=False)
 
 
-def _cut(text: str) -> str:
-    whole = printable(text)
-    return whole if len(whole) <= SHOWN_CHARS else f"{whole[:SHOWN_CHARS]} [... {len(whole)} characters]"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]} [... cut, {len(text)} characters in all]"

@@ -72,7 +72,8 @@ def print_summary(found: dict[str, Json]) -> None:
 
 def _title(found: dict[str, Json]) -> str:
     state = f"interrupted after {found['episodes']} of {found['planned']}" if found["interrupted"] else f"{found['episodes']} episodes"
-    return f"{found['world']}: {state} in {found['wall_s']:.1f} s"
+    twins = " with their twins" if "twin" in found else ""
+    return f"{found['world']}: {state}{twins} in {found['wall_s']:.1f} s"
 
 
 def _cells(group: dict[str, Json]) -> list[str]:
@@ -83,7 +84,7 @@ def _cells(group: dict[str, Json]) -> list[str]:
 def _lines(found: dict[str, Json]) -> list[str]:
     resets = found["resets"]
     lines = [
-        f"resets: {resets['verified']} of {resets['count']} verified, {resets['leaks']} leaks, "
+        f"resets: {_verified(resets, found['interrupted'])}, {resets['leaks']} leaks, "
         f"p50 {_ms(resets['p50_ms'])}, p95 {_ms(resets['p95_ms'])}, tier {resets['tier'] or 'none (no cell)'}, "
         f"{resets['deep_checks']} deep checks",
         f"steps: {found['steps']}; truncated: {found['truncated']}; infrastructure failures: {found['infra_failures']}, "
@@ -104,6 +105,14 @@ def _lines(found: dict[str, Json]) -> list[str]:
     else:
         lines.append("nothing kept; add --out DIR")
     return lines
+
+
+def _verified(resets: dict[str, Json], interrupted: bool) -> str:
+    """How many were verified; of a run that was interrupted, the others had not come to that and did not fail."""
+    others = resets["count"] - resets["verified"]
+    if interrupted and others:
+        return f"{resets['verified']} verified, {others} given up under way when the run was interrupted"
+    return f"{resets['verified']} of {resets['count']} verified"
 
 
 def _ms(value: float | None) -> str:

@@ -207,6 +207,7 @@ class Order:
     async def _play_twins(self, twins: Twins, ground: Ground, setting: Setting, workers: int) -> None:
         """Play the same episodes without faults, into a log of their own; adds the comparison to `found`."""
         assert self.found is not None, "the episodes themselves are summed up before"
+        began = time.perf_counter()
         writer = TrajectoryWriter(self.out / FOLDER / FILE) if self.out else None
         try:
             if writer is not None:
@@ -219,7 +220,9 @@ class Order:
         finally:
             if writer is not None:
                 writer.close()
-        self.found |= {"twin": twins.summary(), "interrupted": self.pool.interrupted}
+        twins_s = time.perf_counter() - began
+        found = {"twin": {**twins.summary(), "wall_s": round(twins_s, 3)}, "wall_s": round(self.found["wall_s"] + twins_s, 3)}
+        self.found |= {**found, "interrupted": self.pool.interrupted}
         self._keep()
 
     def _watch_twin(self, end: EpisodeEnd) -> None:

@@ -1,0 +1,26 @@
+"""What a run says at its end, to people."""
+
+import pytest
+
+from wardian.cli.report import print_summary
+from wardian.rollouts.summary import Tally, summary
+from wardian.sandbox.lease import PoolStatistics
+
+ASKED = {"world": "toy", "planned": 100, "tokenizer": "estimate@1", "tokens_estimated": True, "out": None}
+
+
+def resets_line(capsys: pytest.CaptureFixture[str], *, interrupted: bool) -> str:
+    numbers = {"resets": 76, "verified": 72, "deep_checks": 4, "replaced": 0, "created": 4, "quarantined": 0, "ready": 0, "leased": 0}
+    pool = PoolStatistics(**numbers, leaks=(), restore_ms=(4.0,))
+    print_summary({**ASKED, "interrupted": interrupted, **summary(Tally(), pool, tier="chamber", wall_s=1.0)})
+    return next(line for line in capsys.readouterr().out.splitlines() if line.startswith("resets:"))
+
+
+def test_resets_that_an_interrupt_cut_short_are_not_said_to_have_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert resets_line(capsys, interrupted=True).startswith(
+        "resets: 72 verified, 4 given up under way when the run was interrupted, 0 leaks"
+    )
+
+
+def test_resets_that_failed_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert resets_line(capsys, interrupted=False).startswith("resets: 72 of 76 verified, 0 leaks")
