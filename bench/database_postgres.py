@@ -117,8 +117,8 @@ if __name__ == "__main__":
     image = ensure_postgres_image()
     with start_blocking_portal() as portal:
         engine = portal.call(Engine.open)
-        with portal.wrap_async_context_manager(managed_server(engine, image)) as (url, container):
-            server = Server.open(url)
-            measure(server, container)
+        with portal.wrap_async_context_manager(managed_server(engine, image)) as served:
+            server = Server.open(served.url)
+            measure(server, served.container)
             server.close()
         engine.close()

@@ -18,7 +18,7 @@ from wardian.envs.errors import TaskError
 from wardian.envs.settings import MalformedPolicy
 from wardian.sandbox.adoption.adopted import cell_image
 from wardian.sandbox.cell import CellSpec, Tier
-from wardian.sandbox.database import SqliteTemplate
+from wardian.sandbox.database.choice import DatabaseChoice, open_template
 from wardian.sandbox.pool import CellPool
 from wardian.tools.errors import ToolMisdeclared
 from wardian.tools.faults import PROFILES, SUFFIX, FaultProfile, load_profile
@@ -107,8 +107,11 @@ async def open_environment(
     malformed: MalformedPolicy = MalformedPolicy.RECOVER,
     tier: Tier = Tier.CHAMBER,
     image: str | None = None,
+    database: DatabaseChoice | None = None,
 ) -> AsyncIterator[ToolEnvironment]:
     """Open one environment with a cell and a template of its own; everything is gone when the block ends.
+
+    `database` says which engine holds the world's database, and where; `None` is SQLite.
 
     Raises:
         TaskError: there is no such fault profile, or the image lacks what the world's tools need.
@@ -117,7 +120,8 @@ async def open_environment(
     chosen = profile(faults, world) if isinstance(faults, str) else faults
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
-        template = await anyio.to_thread.run_sync(SqliteTemplate.build, world.template, Path(directory))
+        choice = database or DatabaseChoice()
+        template = await stack.enter_async_context(open_template(world.template, choice, directory=Path(directory)))
         spec = await anyio.to_thread.run_sync(cell_spec, world, tier, None, image) if world.needs_cell else None
         cells = await stack.enter_async_context(CellPool(spec, size=1)) if spec else None
         yield await stack.enter_async_context(ToolEnvironment(world, template=template, cells=cells, faults=chosen, malformed=malformed))

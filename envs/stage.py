@@ -58,7 +58,7 @@ class Stage:
         """
         try:
             self.lease = await self.cells.acquire(uid) if self.cells else None
-            database = await anyio.to_thread.run_sync(self.template.clone) if self.template.blocks else self.template.clone()
+            database = await self._clone()
             self._held.callback(database.close)
             world = make_world(task, seed, database, self.lease.cell if self.lease else None)
             world.verify_start(self.template.fingerprint)
@@ -91,6 +91,12 @@ class Stage:
             start_files=world.files.changes,
             last_files=world.files.changes,
         )
+
+    async def _clone(self) -> WorldDatabase:
+        if not self.template.blocks:
+            return self.template.clone()
+        # A thread beyond those that all share: clones may wait for others to end, which needs threads too.
+        return await anyio.to_thread.run_sync(self.template.clone, limiter=anyio.CapacityLimiter(1))
 
     def give_up(self, *, lost: bool = False) -> None:
         """Let go of all that the episode holds. Idempotent; waits for nothing, so it cannot be cancelled midway.

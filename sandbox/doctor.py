@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ import anyio
 import anyio.to_thread
 
 from wardian.sandbox.cell import Tier
+from wardian.sandbox.checks import Check, Status, enough, expect
+from wardian.sandbox.database.checks import postgres_checks
 from wardian.sandbox.engine import ADVICE, Engine
 from wardian.sandbox.errors import EngineUnavailable, SandboxError
 from wardian.sandbox.images import HINT, agent_image, base_image, image_present
@@ -23,12 +24,6 @@ from wardian.sandbox.probe import probe
 from wardian.sandbox.timeouts import Timeouts
 
 MIB = 1 << 20
-
-
-class Status(StrEnum):
-    OK = "ok"
-    WARNING = "warning"
-    FAILURE = "failure"
 
 
 TIER_ADVICE = {
@@ -46,18 +41,6 @@ TIER_ADVICE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    name: str
-    status: Status
-    value: str | int | None
-    """The fact; numbers with a unit carry it in the name; `None` when it could not be found out."""
-    detail: str = ""
-    """Why it is so; else empty."""
-    what_to_do: str = ""
-    """Empty exactly when the status is `ok`."""
-
-
-@dataclass(frozen=True, slots=True)
 class Diagnosis:
     checks: tuple[Check, ...]
 
@@ -72,10 +55,10 @@ class Diagnosis:
         return {"usable": self.usable, "checks": rows}
 
 
-async def diagnose() -> Diagnosis:
+async def diagnose(db_url: str | None = None) -> Diagnosis:
     """Look at the engine and the machine; takes about a second, most of it the probe of the restore tier.
 
-    Never raises for what it finds; an absent engine is a finding.
+    With `db_url` that Postgres server is looked at too. Never raises for what it finds; an absent engine is a finding.
     """
     try:
         engine = await Engine.open(Timeouts(engine_s=20))
@@ -83,13 +66,15 @@ async def diagnose() -> Diagnosis:
         return Diagnosis((_engine_absent(error), *_machine_checks()))
     try:
         info = await engine.info()
+        total, free = int(info.get("MemTotal", 0)) // MIB, _available_memory_mib()
+        postgres = await anyio.to_thread.run_sync(postgres_checks, db_url, total, free)
         images = await anyio.to_thread.run_sync(_image_checks)
         tier = await _tier_checks(engine, image_ready=all(check.status is not Status.FAILURE for check in images))
     except EngineUnavailable as error:
         return Diagnosis((_engine_absent(error), *_machine_checks()))
     finally:
         engine.close()
-    return Diagnosis((*_engine_checks(info), *tier, *images, *_disk_checks(info), *_machine_checks()))
+    return Diagnosis((*_engine_checks(info), *tier, *images, *postgres, *_disk_checks(info), *_machine_checks()))
 
 
 # The engine
@@ -104,23 +89,23 @@ def _engine_checks(info: dict[str, Any]) -> tuple[Check, ...]:
     unlimited = [name for name, key in (("memory", "MemoryLimit"), ("processes", "PidsLimit"), ("CPU", "CpuCfsQuota")) if not info.get(key)]
     options = " ".join(info.get("SecurityOptions") or ())
     return (
-        _expect("engine_version", info["ServerVersion"], _major(info["ServerVersion"]) >= 20, "install Docker 20.10 or later"),
+        expect("engine_version", info["ServerVersion"], _major(info["ServerVersion"]) >= 20, "install Docker 20.10 or later"),
         _processor_check(str(info.get("Architecture", "unknown"))),
         *_desktop_checks(str(info.get("OperatingSystem", ""))),
-        _expect(
+        expect(
             "storage_driver",
             info["Driver"],
             info["Driver"] in ("overlay2", "overlayfs"),
             "give the engine a data folder on ext4 or xfs and the overlay2 driver; others are slow and may rule out chambers",
         ),
         Check("cgroup_version", Status.OK, info.get("CgroupVersion", "1")),
-        _expect(
+        expect(
             "limits_enforced",
             "all" if not unlimited else f"not {', '.join(unlimited)}",
             not unlimited,
             "mount the missing cgroup controllers and restart the engine: an agent could take the whole machine",
         ),
-        _expect(
+        expect(
             "seccomp",
             "on" if "name=seccomp" in options else "off",
             "name=seccomp" in options,
@@ -158,8 +143,8 @@ async def _tier_checks(engine: Engine, image_ready: bool) -> tuple[Check, ...]:
     rename_todo = "use a kernel whose overlayfs takes redirect_dir=on; until then programs that rename a folder of the world get EXDEV"
     return (
         Check("restore_tier", severity, report.tier.value if report.tier else None, report.reason, todo),
-        _expect("overlay_depth", report.overlay_depth, report.overlay_depth <= 2, depth_todo, "Linux stacks at most 2"),
-        _expect(
+        expect("overlay_depth", report.overlay_depth, report.overlay_depth <= 2, depth_todo, "Linux stacks at most 2"),
+        expect(
             "rename_of_given_folders",
             "works" if report.redirect_dir else "refused",
             report.redirect_dir or report.tier is not Tier.CHAMBER,
@@ -199,17 +184,17 @@ def _disk_checks(info: dict[str, Any]) -> tuple[Check, ...]:
     if not root.is_dir():
         return (Check("free_disk_mib", Status.OK, None, f"{root} is not on this machine"),)
     free = shutil.disk_usage(root).free // MIB
-    return (_enough("free_disk_mib", free, want=2048, need=256, todo=f"make room on the disk of {root}"),)
+    return (enough("free_disk_mib", free, want=2048, need=256, todo=f"make room on the disk of {root}"),)
 
 
 def _machine_checks() -> tuple[Check, ...]:
     open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     inotify = Path("/proc/sys/fs/inotify")
     return (
-        _enough("free_memory_mib", _available_memory_mib(), want=2048, need=512, todo="end other programs, or run fewer cells"),
-        _enough("open_files", open_files, want=4096, need=256, todo="raise the limit: ulimit -n 65536"),
+        enough("free_memory_mib", _available_memory_mib(), want=2048, need=512, todo="end other programs, or run fewer cells"),
+        enough("open_files", open_files, want=4096, need=256, todo="raise the limit: ulimit -n 65536"),
         *(
-            _enough(f"inotify_{name}", _number(inotify / name), want, 0, f"as root: sysctl fs.inotify.{name}={want}")
+            enough(f"inotify_{name}", _number(inotify / name), want, 0, f"as root: sysctl fs.inotify.{name}={want}")
             for name, want in (("max_user_instances", 128), ("max_user_watches", 8192), ("max_queued_events", 16384))
         ),
         Check("cpus", Status.OK, _cpus()),
@@ -234,14 +219,3 @@ def _number(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
-
-
-def _expect(name: str, value: str | int, good: bool, todo: str, detail: str = "") -> Check:
-    return Check(name, Status.OK, value, detail) if good else Check(name, Status.WARNING, value, detail, todo)
-
-
-def _enough(name: str, value: int | None, want: int, need: int, todo: str) -> Check:
-    """A number against what is comfortable and what is the least; what cannot be read is no finding."""
-    if value is None or value >= want:
-        return Check(name, Status.OK, value, "" if value is not None else "not readable here")
-    return Check(name, Status.WARNING if value >= need else Status.FAILURE, value, f"{want} or more is comfortable", todo)

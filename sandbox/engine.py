@@ -134,10 +134,8 @@ class Engine:
             self.remove_soon(name)
             raise
 
-    async def attach(self, container_id: str, *, output: bool = True) -> socket.socket:
+    async def attach(self, container_id: str) -> socket.socket:
         """Open a raw stream to the container's stdin, stdout and stderr, as a connected, non-blocking socket of the caller's.
-
-        Without `output` to its stdin alone: then nothing has to be read from the socket.
 
         To be done before `start`: what a container writes earlier than that is not seen. Output comes in the engine's frames
         (8 bytes of header: stream, three zeros, length).
@@ -145,7 +143,7 @@ class Engine:
         Raises:
             EngineUnavailable: the engine refused or did not answer.
         """
-        return await self.run("attach", lambda api: _raw_stream(api, container_id, output))
+        return await self.run("attach", lambda api: _raw_stream(api, container_id))
 
     async def start(self, container_id: str) -> None:
         """Start a container that was made.
@@ -183,6 +181,24 @@ class Engine:
             since, until = (cast("Any", f"{moment:.9f}") for moment in (since_s, time.time()))
             noted = api.events(since=since, until=until, filters={"container": container_id, "event": "oom"}, decode=True)
             return any(True for _ in noted)
+
+        return await self.run("events", call)
+
+    async def ends(self, container_id: str) -> str:
+        """How a container ended, also one that is gone, in words; the engine keeps its last 256 events.
+
+        Raises:
+            EngineUnavailable: the engine failed or did not answer.
+        """
+
+        def call(api: APIClient) -> str:
+            until = cast("Any", f"{time.time():.9f}")
+            noted = list(
+                api.events(since=1, until=until, filters={"container": container_id, "event": ["oom", "kill", "die"]}, decode=True)
+            )
+            told = [str(one["Action"]) for one in noted if one["Action"] != "die"]
+            codes = [f"exit code {one['Actor']['Attributes'].get('exitCode', '?')}" for one in noted if one["Action"] == "die"]
+            return ", ".join([*told[-3:], *codes]) or "the engine has no record of its end"
 
         return await self.run("events", call)
 
@@ -264,9 +280,9 @@ def _outcome_unknown(error: BaseException | None) -> bool:
     return isinstance(error, TimeoutError | Timeout | RequestsConnectionError)
 
 
-def _raw_stream(api: APIClient, container_id: str, output: bool) -> socket.socket:
+def _raw_stream(api: APIClient, container_id: str) -> socket.socket:
     """The connection that the SDK upgraded, as a descriptor of our own, so that nothing of the SDK can close or read it."""
-    wrapper = api.attach_socket(container_id, params={"stdin": 1, "stdout": int(output), "stderr": int(output), "stream": 1})
+    wrapper = api.attach_socket(container_id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
     try:
         stream = socket.socket(fileno=os.dup(wrapper.fileno()))
     finally:

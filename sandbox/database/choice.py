@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -45,8 +46,12 @@ def driver_missing(choice: DatabaseChoice) -> bool:
 
 
 @asynccontextmanager
-async def open_template(source: TemplateSource | ImportedDatabase, choice: DatabaseChoice, spares: int = 1) -> AsyncIterator[Template]:
-    """Make the template of `source` on the chosen engine. On Postgres, `spares` clones are kept ready, and all is dropped at the end.
+async def open_template(
+    source: TemplateSource | ImportedDatabase, choice: DatabaseChoice, spares: int = 1, directory: Path | None = None
+) -> AsyncIterator[Template]:
+    """Make the template of `source` on the chosen engine: for SQLite in `directory`, or where templates are kept by default.
+
+    On Postgres, `spares` clones are kept ready where connections and room allow it, and all is dropped at the end.
 
     An import runs on its own engine only.
 
@@ -59,7 +64,7 @@ async def open_template(source: TemplateSource | ImportedDatabase, choice: Datab
     if isinstance(source, ImportedDatabase) and source.engine != choice.engine:
         raise ImportRefused(f"template {source.name}: it was imported for {source.engine} and cannot run on {choice.engine.value}")
     if choice.engine is DatabaseEngine.SQLITE:
-        yield await anyio.to_thread.run_sync(_embedded, source)
+        yield await anyio.to_thread.run_sync(_embedded, source, directory)
         return
     if driver_missing(choice):
         raise DatabaseLost(EXTRA)
@@ -69,8 +74,8 @@ async def open_template(source: TemplateSource | ImportedDatabase, choice: Datab
         yield await stack.enter_async_context(_on_server(source, choice.url or "", lasting, spares))
 
 
-def _embedded(source: TemplateSource | ImportedDatabase) -> Template:
-    return source.sqlite_template() if isinstance(source, ImportedDatabase) else SqliteTemplate.build(source)
+def _embedded(source: TemplateSource | ImportedDatabase, directory: Path | None) -> Template:
+    return source.sqlite_template() if isinstance(source, ImportedDatabase) else SqliteTemplate.build(source, directory)
 
 
 @asynccontextmanager
@@ -92,7 +97,7 @@ async def _on_server(source: TemplateSource, url: str, lasting: Lasting | None, 
     from wardian.sandbox.database.postgres.server import Server
     from wardian.sandbox.database.postgres.template import PostgresTemplate
 
-    server = await anyio.to_thread.run_sync(Server.open, lasting.url if lasting else url)
+    server = await anyio.to_thread.run_sync(Server.open, lasting.url if lasting else url, lasting.room_bytes if lasting else None)
     if lasting is not None:
         lasting.moved = server.moved
     template = None

@@ -6,6 +6,7 @@ from wardian.envs.action import call
 from wardian.envs.errors import TaskError
 from wardian.envs.registry import known_worlds, load_world, open_environment, profile
 from wardian.envs.resources import file_layer, read_text
+from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine
 
 
 def test_a_built_in_world_is_loaded_by_its_name() -> None:
@@ -40,8 +41,9 @@ def test_texts_and_files_come_with_the_package() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_environment_is_opened_with_all_that_it_needs() -> None:
-    async with open_environment(load_world("toy"), faults="mild") as env:
+@pytest.mark.parametrize("engine", DatabaseEngine)
+async def test_an_environment_is_opened_with_all_that_it_needs(engine: DatabaseEngine, postgres_url: str) -> None:
+    async with open_environment(load_world("toy"), faults="mild", database=DatabaseChoice(engine, postgres_url)) as env:
         first = await env.reset("lending-desk/easy/seed-1", seed=7)
         assert "requests.txt" in first.rendered
         step = await env.step(call("list_items"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar, Written
@@ -19,14 +20,16 @@ from wardian.sandbox.database.postgres.capture import TAKE
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.frozen import FrozenCopy, Moment
-from wardian.sandbox.database.postgres.problems import lost, problem_of
+from wardian.sandbox.database.postgres.problems import DISK_FULL, lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
 from wardian.sandbox.database.postgres.server import TOOLS, Link, Server
 from wardian.sandbox.database.rows import fingerprint_of
-from wardian.sandbox.errors import SandboxError
+from wardian.sandbox.errors import DatabaseLost, DatabaseProblem, DatabaseProblemKind, SandboxError
 from wardian.sandbox.fingerprint import Fingerprint
 
 _BEGIN = f"BEGIN; SET LOCAL ROLE {TOOLS}".encode()
+OWN_MIB = 64
+"""A full disk is the doing of a clone that has grown by more than this, and else ours: a policy must not erase its own bad episodes."""
 _END = f"RESET ROLE; {TAKE}".encode()
 
 
@@ -41,6 +44,8 @@ class Sealed:
     totals: tuple[int, ...]
     engine: PostgresEngine
     server: Server
+    size_bytes: int = 0
+    """Of the template on the server."""
 
 
 class PostgresDatabase(JournalledDatabase):
@@ -62,7 +67,17 @@ class PostgresDatabase(JournalledDatabase):
         return self._connection
 
     def _problem_of(self, error: BaseException) -> Exception | None:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(cause, psycopg.Error) and cause.sqlstate == DISK_FULL and (grown := self._grown_mib()) > OWN_MIB:
+            return DatabaseProblem(DatabaseProblemKind.TOO_SLOW, f"there is no room: this database has grown by {grown} MiB; write less")
         return problem_of(error, self._sealed.server.url)
+
+    def _grown_mib(self) -> int:
+        """By how much the clone is larger than its template; what was undone still counts. 0 where the server does not say."""
+        try:
+            return (self._sealed.server.size_of(self._copy.name) - self._sealed.size_bytes) >> 20
+        except DatabaseLost:
+            return 0
 
     def _commit(self) -> None:
         if self._raw.info.transaction_status == TransactionStatus.INERROR:

@@ -9,6 +9,8 @@ from wardian.sandbox.errors import SandboxError
 
 T = TypeVar("T")
 RETRY_S = 0.5
+BACKLOG = 8
+"""Chores that may wait while spares are made. With more of them, used clones would fill the server faster than they go."""
 CLOSE_S = 60.0
 
 
@@ -45,6 +47,13 @@ class Keeper(Generic[T]):
             self._chores.append(chore)
             self._changed.notify()
 
+    def relieve(self) -> None:
+        """Run one chore here and now if too many wait: who asks for clones faster than they can be dropped does some of it."""
+        with self._changed:
+            chore = self._chores.popleft() if len(self._chores) > 2 * BACKLOG else None
+        if chore is not None:
+            _run(chore)
+
     def close(self) -> list[T]:
         """End the thread after its chores, and give the spares that are left."""
         with self._changed:
@@ -61,15 +70,18 @@ class Keeper(Generic[T]):
                     self._failing = False
                 if self._closing and not self._chores:
                     return
-                make = not self._closing and len(self._spares) < self._wanted and not self._failing
-                chore = None if make else self._chores.popleft()
+                chore = None if self._makes() else self._chores.popleft()
             if chore is None:
                 self._add()
             else:
                 _run(chore)
 
     def _due(self) -> bool:
-        return bool(self._closing or self._chores or (len(self._spares) < self._wanted and not self._failing))
+        return bool(self._closing or self._chores or self._makes())
+
+    def _makes(self) -> bool:
+        """Whether the next thing to do is a spare."""
+        return len(self._spares) < self._wanted and len(self._chores) <= BACKLOG and not self._failing and not self._closing
 
     def _add(self) -> None:
         try:

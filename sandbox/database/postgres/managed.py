@@ -4,10 +4,12 @@ Every database on it is disposable, so nothing waits for a disk: no fsync, no fu
 standard input, which the engine closes when the owner's process ends, SIGKILL included; its labels let `wardian reap` find it as well.
 """
 
+import logging
+import re
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +22,25 @@ from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellUnavailable, EngineUnavailable
 from wardian.sandbox.labels import labels_for
 
+_log = logging.getLogger(__name__)
 PORT = "5432/tcp"
+DATA, WAL = "/var/lib/postgresql/data", "/var/lib/postgresql/wal"
+DATA_MIB = 2048
+"""Room for databases at least; see `room_mib`."""
+WAL_MIB = 768
+"""Room for the log of changes; `max_wal_size` is what it comes back to."""
+MEMORY_MIB = 1024
+"""For processes, beside both."""
 START_S = 30.0
 POLL_S = 0.05
 LOOK_S = 1.0
 """How often a server is looked after; one that ended has a successor within two of these."""
 BACKEND_BYTES = 256 << 20
 """Memory of its own that one connection may have."""
+SAID_BYTES = 4096
+SHOWN = 400
+"""Characters of its last words that are told."""
+PRINTABLE = re.compile(r"[^\x20-\x7e]+")
 ANSWERS = 2
 """So many answers over TCP in a row make it ready."""
 SETTINGS = {
@@ -35,7 +49,7 @@ SETTINGS = {
     "synchronous_commit": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
-    "max_wal_size": "1GB",
+    "max_wal_size": "256MB",
     "checkpoint_timeout": "1h",
     "autovacuum": "off",
     "max_connections": "400",
@@ -44,7 +58,6 @@ SETTINGS = {
     "log_timezone": "UTC",
     "log_min_messages": "fatal",
     "log_min_error_statement": "panic",
-    "temp_file_limit": "256MB",
 }
 
 
@@ -57,7 +70,7 @@ async def lasting_server(engine: Engine, image: str) -> AsyncIterator["Lasting"]
     """
     lasting = Lasting()
     async with anyio.create_task_group() as group:
-        lasting.url = await group.start(lasting.keep, engine, image)
+        await group.start(lasting.keep, engine, image)
         try:
             yield lasting
         finally:
@@ -70,32 +83,83 @@ class Lasting:
 
     url: str = ""
     """Of the superuser of the one that runs now."""
+    room_bytes: int = 0
+    """Of all its databases together."""
     moved: Callable[[str], None] = lambda url: None
     """Told the URL of each successor."""
 
-    async def keep(self, engine: Engine, image: str, *, task_status: TaskStatus[str]) -> None:
+    async def keep(self, engine: Engine, image: str, *, task_status: TaskStatus[None]) -> None:
         """Run one server after the other; what becomes of the first is told by `task_status`."""
         first = True
         while True:
             try:
-                async with managed_server(engine, image) as (url, container):
+                data_mib = room_mib(int((await engine.info()).get("MemTotal", 0)) >> 20)
+                async with managed_server(engine, image, data_mib=data_mib) as served:
+                    self.url, self.room_bytes = served.url, data_mib << 20
                     if first:
-                        task_status.started(url)
+                        task_status.started()
                     else:
-                        self.url = url
-                        self.moved(url)
+                        self.moved(served.url)
                     first = False
-                    while (await engine.inspect(container)).get("State", {}).get("Running"):  # noqa: ASYNC110 - the engine tells nobody
-                        await anyio.sleep(LOOK_S)
+                    await served.end()
+                    _log.warning("the database server %s ended: %s; another one takes its place", served.name, await served.why())
             except (EngineUnavailable, CellUnavailable):
                 if first:
                     raise
                 await anyio.sleep(LOOK_S)  # clones say meanwhile that the server is gone
 
 
+@dataclass(slots=True)
+class Served:
+    """A managed server that runs."""
+
+    url: str
+    """Of its superuser."""
+    name: str
+    container: str
+    engine: Engine
+    hold: socket.socket
+    """Its standard input, and what it says; it ends when this is closed."""
+    said: bytes = b""
+    """The last of that."""
+
+    async def end(self) -> None:
+        """Return when it has ended. An engine that does not answer says nothing of it."""
+        while await self._runs():
+            self.listen()
+            await anyio.sleep(LOOK_S)
+        self.listen()
+
+    async def _runs(self) -> bool:
+        try:
+            return bool((await self.engine.inspect(self.container)).get("State", {}).get("Running"))
+        except EngineUnavailable:
+            return True
+
+    def listen(self) -> None:
+        """Take in what it said: nobody else reads it, and it waits for a reader. Blocks never."""
+        with suppress(OSError):
+            while part := self.hold.recv(1 << 16):
+                self.said = (self.said + part)[-SAID_BYTES:]
+
+    async def why(self) -> str:
+        """How it ended, in the engine's and its own words; best effort."""
+        try:
+            ends = await self.engine.ends(self.container)
+        except EngineUnavailable as error:
+            ends = str(error)
+        last = PRINTABLE.sub(" ", self.said.decode("utf-8", "replace")).strip()
+        return f"{ends}; it said last: {last[-SHOWN:]}" if last else ends
+
+
+def room_mib(total_mib: int) -> int:
+    """How much of an engine's memory all databases of a managed server may take: half, but `DATA_MIB` at least."""
+    return max(DATA_MIB, total_mib // 2)
+
+
 @asynccontextmanager
-async def managed_server(engine: Engine, image: str, *, data_mib: int = 2048, memory_mib: int = 1024) -> AsyncIterator[tuple[str, str]]:
-    """Start a server and give the URL of its superuser, and its container; the server is gone when the block ends.
+async def managed_server(engine: Engine, image: str, *, data_mib: int = DATA_MIB, memory_mib: int = MEMORY_MIB) -> AsyncIterator[Served]:
+    """Start a server; it is gone when the block ends.
 
     Raises:
         EngineUnavailable: the engine failed; the step is named.
@@ -106,14 +170,16 @@ async def managed_server(engine: Engine, image: str, *, data_mib: int = 2048, me
     container = await engine.create(config, name)
     hold: socket.socket | None = None
     try:
-        hold = await engine.attach(container, output=False)
+        hold = await engine.attach(container)
+        served = Served("", name, container, engine, hold)
         await engine.start(container)
         ports = (await engine.inspect(container)).get("NetworkSettings", {}).get("Ports", {}).get(PORT)
         if not ports:
-            raise CellUnavailable(f"{name}: the server ended at once: {await _said(engine, container)}")
-        url = f"postgresql://postgres:{password}@{ports[0]['HostIp']}:{ports[0]['HostPort']}/postgres"
-        await _await_answers(engine, container, name, url)
-        yield url, container
+            served.listen()
+            raise CellUnavailable(f"{name}: the server ended at once: {await served.why()}")
+        served.url = f"postgresql://postgres:{password}@{ports[0]['HostIp']}:{ports[0]['HostPort']}/postgres"
+        await _await_answers(served)
+        yield served
     finally:
         with anyio.CancelScope(shield=True):
             if hold is not None:
@@ -127,15 +193,22 @@ async def managed_server(engine: Engine, image: str, *, data_mib: int = 2048, me
 def server_config(image: str, password: str, *, data_mib: int, memory_mib: int) -> dict[str, Any]:
     """The engine's options: loopback only, no capability beyond those that giving up root takes, bounded memory and processes."""
     settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
-    limit = (data_mib + memory_mib) << 20
+    limit = (data_mib + WAL_MIB + memory_mib) << 20
     return {
         "Image": image,
         "Cmd": ["postgres", *settings],
-        "Env": [f"POSTGRES_PASSWORD={password}", "POSTGRES_INITDB_ARGS=--no-sync --locale=C.UTF-8", "WARDIAN_FOLLOW_STDIN=1"],
+        "Env": [
+            f"POSTGRES_PASSWORD={password}",
+            "POSTGRES_INITDB_ARGS=--no-sync --locale=C.UTF-8",
+            f"POSTGRES_INITDB_WALDIR={WAL}",
+            "WARDIAN_FOLLOW_STDIN=1",
+        ],
         "Labels": labels_for("database"),
         "OpenStdin": True,
         "StdinOnce": True,
         "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
         "Tty": False,
         "ExposedPorts": {PORT: {}},
         "HostConfig": {
@@ -147,39 +220,35 @@ def server_config(image: str, password: str, *, data_mib: int, memory_mib: int) 
             "MemorySwap": limit,
             "PidsLimit": 1024,
             "ShmSize": 256 << 20,
-            "Tmpfs": {"/var/lib/postgresql/data": f"mode=700,size={data_mib}m"},
+            # Its log of changes has room of its own: databases that fill theirs then end statements, and not the server.
+            "Tmpfs": {DATA: f"mode=700,size={data_mib}m", WAL: f"mode=700,size={WAL_MIB}m"},
             # One statement that grows ends with an error; without it the kernel would end the server, and every episode with it.
             "Ulimits": [{"Name": "data", "Soft": BACKEND_BYTES, "Hard": BACKEND_BYTES}],
-            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
+            "LogConfig": {"Type": "none"},
             "AutoRemove": True,
         },
     }
 
 
-async def _await_answers(engine: Engine, container: str, name: str, url: str) -> None:
+async def _await_answers(served: Served) -> None:
     """Wait for a query over TCP, twice: while a cluster is filled its server listens on a socket alone, and is then started again."""
     answers, last = 0, "it was not asked yet"
     with anyio.move_on_after(START_S):
         while answers < ANSWERS:
+            served.listen()
             try:
-                await anyio.to_thread.run_sync(_ask, url)
+                await anyio.to_thread.run_sync(_ask, served.url)
                 answers += 1
             except psycopg.OperationalError as error:
                 answers, last = 0, str(error).strip()
-                if not (await engine.inspect(container)).get("State", {}).get("Running"):
+                if not (await served.engine.inspect(served.container)).get("State", {}).get("Running"):
+                    last = await served.why()
                     break
                 await anyio.sleep(POLL_S)
     if answers < ANSWERS:
-        raise CellUnavailable(f"{name}: the database server gave no answer within {START_S:g} s: {last}")
+        raise CellUnavailable(f"{served.name}: the database server gave no answer within {START_S:g} s: {last}")
 
 
 def _ask(url: str) -> None:
     with psycopg.connect(url, connect_timeout=2) as connection:
         connection.execute("SELECT 1")
-
-
-async def _said(engine: Engine, container: str) -> str:
-    try:
-        return (await engine.run("logs", lambda api: api.logs(container, tail=5))).decode("utf-8", "replace").strip()
-    except EngineUnavailable:
-        return "(it is gone)"

@@ -6,9 +6,10 @@ from sqlalchemy.exc import DBAPIError, StatementError
 
 from wardian.sandbox.errors import DatabaseLost, DatabaseProblem, DatabaseProblemKind, SandboxError
 
+DISK_FULL = "53100"
 _HINTS = {
     "53300": "; it has no connection left: raise max_connections, or use fewer cells",
-    "53100": "; its disk is full: give it more room, or use fewer cells",
+    DISK_FULL: "; its disk is full: give it more room, or use fewer cells",
     "53200": "; it is out of memory",
 }
 _LOST = ("08", "57P", "58", "XX", "F0")
@@ -18,18 +19,20 @@ _TOO_SLOW = ("57014", "53200", "53400", "54001")
 """Cancelled, out of its memory, over its files on disk, nested too deeply."""
 
 
-def lost(url: str, error: psycopg.Error) -> DatabaseLost:
-    """The error of a server that cannot serve, in words that say what to do."""
+def lost(url: str, error: psycopg.Error, state: str | None = None) -> DatabaseLost:
+    """The error of a server that cannot serve, in words that say what to do; `state` where it is known and the error has none."""
+    if (where := shown(url)) is None:  # the driver's words would show a part of it, and it may hold a password
+        return DatabaseLost("the URL of the database server cannot be read; write postgresql://USER:PASSWORD@HOST:PORT/postgres")
     words = " ".join(str(error).split())
-    return DatabaseLost(f"the database server {shown(url)}: {words}{_HINTS.get(error.sqlstate or '', '')}")
+    return DatabaseLost(f"the database server {where}: {words}{_HINTS.get(state or error.sqlstate or '', '')}")
 
 
-def shown(url: str) -> str:
-    """Where a server is, without its password."""
+def shown(url: str) -> str | None:
+    """Where a server is, without its password; `None` for a URL that cannot be read."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.Error:
-        return "(unreadable URL)"
+        return None
     return f"{parts.get('host', 'localhost')}:{parts.get('port', 5432)}"
 
 
@@ -38,7 +41,7 @@ def is_lost(error: psycopg.Error) -> bool:
     state = error.sqlstate
     if state is None:
         return isinstance(error, psycopg.OperationalError)
-    return state.startswith(_LOST) or state in ("53100", "53300", "25P03", "3D000")
+    return state.startswith(_LOST) or state in (DISK_FULL, "53300", "25P03", "3D000")
 
 
 def problem_of(error: BaseException, url: str) -> SandboxError | None:

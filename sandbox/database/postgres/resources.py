@@ -7,10 +7,13 @@ from threading import RLock
 
 import psycopg
 
+from wardian.sandbox.database.postgres.problems import shown
 from wardian.sandbox.database.postgres.server import PREFIX, Link, Server
 from wardian.sandbox.errors import DatabaseLost
 
 Later = Callable[[Callable[[], None]], None]
+PLACE_S = 300.0
+"""How long a clone waits for its place; as long as an episode waits for its cell."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,19 +32,23 @@ class Copy:
     lock: RLock = field(default_factory=RLock)
 
     @classmethod
-    def make(cls, server: Server, template: str, later: Later | None, check: Callable[[Link], None]) -> "Copy":
-        """Make, connect and check one.
+    def make(cls, server: Server, template: str, later: Later | None, check: Callable[[Link], None], wait_s: float = PLACE_S) -> "Copy":
+        """Make, connect and check one; waits for its place among the server's connections.
 
         Raises:
-            DatabaseLost: the server does not answer or cannot go on.
+            DatabaseLost: the server does not answer or cannot go on, or no place became free in `wait_s`.
             TemplateBroken: it is not what was sealed.
         """
+        if not server.places.acquire(timeout=wait_s):
+            raise DatabaseLost(
+                f"the database server {shown(server.url)}: no clone ended in {wait_s:g} s, and its {server.connections} connections"
+                " are enough for no more of them; raise max_connections, or use fewer cells"
+            )
         name = server.episode_name(PREFIX)
-        server.create(name, template)
         try:
-            link = server.connect(name)
-        except DatabaseLost:
-            server.drop(name)
+            link = _made(server, name, template)
+        except BaseException:
+            server.places.release()
             raise
         copy = cls(server, name, link, later)
         try:
@@ -96,6 +103,7 @@ class Copy:
                 return
             while self.idle:
                 self.server.disconnect(self.idle.pop())
+        self.server.places.release()
         if self.later is None:
             self._drop()
         else:
@@ -105,3 +113,12 @@ class Copy:
         with suppress(DatabaseLost):  # gone with its server; else `reap` finds it
             self.server.drop(self.name)
             self.server.made.discard(self.name)
+
+
+def _made(server: Server, name: str, template: str) -> Link:
+    server.create(name, template)
+    try:
+        return server.connect(name)
+    except DatabaseLost:
+        server.drop(name)
+        raise

@@ -6,6 +6,7 @@ tell the living owner's things from a dead one's, also on a server that others u
 
 import json
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from wardian.sandbox.database.postgres.facts import KEPT_CONNECTIONS, facts_of
 from wardian.sandbox.database.postgres.problems import lost, shown
 from wardian.sandbox.errors import DatabaseLost
 from wardian.sandbox.labels import is_ours, labels_for
@@ -25,15 +27,28 @@ Link = psycopg.Connection[Any]
 PREFIX = "wardian_"
 OWNER, TOOLS, AGENTS = GROUPS = ("wardian_owner", "wardian_tools", "wardian_agents")
 """Roles that cannot log in: who owns the tables, who writes rows, who reads them. They hold the grants and stay on the server."""
-OLDEST = 140000
 CONNECT_S = 10
-KEPT_CONNECTIONS = 8
-"""Left to others of the server's `max_connections`."""
-LEAST_CONNECTIONS = 4
+_PATIENT: dict[str, Any] = {
+    "autocommit": True,
+    "connect_timeout": CONNECT_S,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""Of every connection: a server whose machine is gone says nothing, and must not be waited for longer than this."""
+LINKS_OF_A_CLONE = 3
+"""Its own connection, and those of a lagging replica and a verifier."""
 WAIT_S = 30.0
-"""How long a caller waits for one of our connections to become free."""
+"""How long a caller waits for one of our connections to become free, or for the server to have one."""
+RETRY_S = 0.1
+NO_CONNECTION = "53300"
+CROWDED = 3
+"""With fewer connections free at this moment, a connection was refused for that reason."""
 CALL_S = 20
 """For one statement of a tool or a verifier."""
+TEMP_FILES = "128MB"
+"""What one statement may lay on the server's disk while it works; only a superuser may say so, so it stands on the login."""
 _ADMIN = "-c statement_timeout=120000 -c lock_timeout=60000 -c TimeZone=UTC -c client_min_messages=warning -c jit=off"
 _SESSION = {
     "statement_timeout": CALL_S * 1000,
@@ -64,9 +79,13 @@ class Server:
     """As Postgres counts: 150020 is 15.20."""
     connections: int
     """How many we may hold at once."""
+    room_bytes: int | None
+    """How much all databases may take; `None` where it is not known."""
     login: str
     password: str
     _free: BoundedSemaphore
+    places: BoundedSemaphore
+    """One for each copy, so that enough connections are left for those who look at copies."""
     _admin: Link | None = None
     _lock: Lock = field(default_factory=Lock)
     _held: set[Link] = field(default_factory=set)
@@ -81,15 +100,21 @@ class Server:
         return f"{prefix}e_{secrets.token_hex(8)}"
 
     @classmethod
-    def open(cls, url: str) -> "Server":
+    def open(cls, url: str, room_bytes: int | None = None) -> "Server":
         """Connect, look what the server allows, drop what dead runs left, and make this process's login.
+
+        `room_bytes` is how much all databases may take, where that is known.
 
         Raises:
             DatabaseLost: it cannot be reached, is too old, or its user is no superuser.
         """
         with connected(url) as link:
-            free, version = _looked_at(link, url)
-        server = cls(url, version, free, f"{PREFIX}r_{secrets.token_hex(8)}", secrets.token_hex(24), BoundedSemaphore(free))
+            facts = facts_of(link)
+        if problem := facts.problem():
+            raise DatabaseLost(f"the database server {shown(url)}: {problem}")
+        login, free = f"{PREFIX}r_{secrets.token_hex(8)}", facts.connections
+        places = BoundedSemaphore(max(1, free // LINKS_OF_A_CLONE))
+        server = cls(url, facts.version, free, room_bytes, login, secrets.token_hex(24), BoundedSemaphore(free), places)
         server.prepare()
         return server
 
@@ -104,6 +129,7 @@ class Server:
             login = sql.Identifier(self.login)
             rights = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION INHERIT PASSWORD"
             admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(self.password)))
+            admin.execute(sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(login, sql.Literal(TEMP_FILES)))
             admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, GROUPS)), login))
             _label(admin, "ROLE", self.login, labels_for("database login"))
 
@@ -137,7 +163,7 @@ class Server:
         with self._lock:
             try:
                 if self._admin is None or self._admin.closed:
-                    self._admin = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_S, options=_ADMIN)
+                    self._admin = psycopg.connect(self.url, **_PATIENT, options=_ADMIN)
                 yield self._admin
             except psycopg.OperationalError as error:
                 if self._admin is not None and self._admin.closed:
@@ -163,17 +189,30 @@ class Server:
                 " raise max_connections, or use fewer cells"
             )
         try:
-            url = self.url_of(database, as_login=True)
-            link = psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_S, options=SESSION, prepare_threshold=None)
-            with self._counted:
-                self._held.add(link)
-            return link
-        except psycopg.OperationalError as error:
-            self._free.release()
-            raise lost(self.url, error) from error
+            link = self._connected(self.url_of(database, as_login=True))
         except BaseException:
             self._free.release()
             raise
+        with self._counted:
+            self._held.add(link)
+        return link
+
+    def _connected(self, url: str) -> Link:
+        until = time.monotonic() + WAIT_S
+        while True:
+            try:
+                return psycopg.connect(url, **_PATIENT, options=SESSION, prepare_threshold=None)
+            except psycopg.OperationalError as error:
+                if not self._crowded():
+                    raise lost(self.url, error) from error
+                if time.monotonic() > until:
+                    raise lost(self.url, error, NO_CONNECTION) from error
+                time.sleep(RETRY_S)
+
+    def _crowded(self) -> bool:
+        """Whether others hold the connections that were free when we counted. A refusal of a connection has words and no code."""
+        with self.admin() as admin:
+            return facts_of(admin).connections < CROWDED - KEPT_CONNECTIONS
 
     def disconnect(self, link: Link) -> None:
         """Close a connection of `connect`. Idempotent."""
@@ -234,6 +273,12 @@ class Server:
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
 
+    def size_of(self, name: str) -> int:
+        """Bytes of a database; 0 when there is none."""
+        with self.admin() as admin:
+            row = admin.execute("SELECT pg_database_size(oid) FROM pg_database WHERE datname = %s", (name,)).fetchone()
+        return int(row[0]) if row else 0
+
     def comment_of(self, name: str) -> dict[str, Any] | None:
         """What is written on a database of ours; empty where it is nothing of ours; `None` when there is no such database."""
         with self.admin() as admin:
@@ -292,28 +337,6 @@ def reap_server(server: Server, *, everything: bool = False, older_than_s: float
     return ReapReport(tuple(removed), tuple(kept), tuple(problems))
 
 
-def _looked_at(link: Link, url: str) -> tuple[int, int]:
-    """How many connections we may hold, and the server's version."""
-    row = link.execute(
-        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int -"
-        " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), current_setting('server_version_num')::int,"
-        " rolsuper FROM pg_roles WHERE rolname = current_user"
-    ).fetchone()
-    assert row is not None
-    free, version, is_super = int(row[0]) - KEPT_CONNECTIONS, int(row[1]), row[2]
-    if version < OLDEST:
-        raise DatabaseLost(f"{shown(url)}: it is Postgres {version // 10000}; 14 or later is needed")
-    if not is_super:
-        raise DatabaseLost(
-            f"{shown(url)}: its user is no superuser, and only one can take functions such as random() away from agents; name a superuser"
-        )
-    if free < LEAST_CONNECTIONS:
-        raise DatabaseLost(
-            f"{shown(url)}: only {max(free, 0)} connections are free beside the {KEPT_CONNECTIONS} left to others; raise max_connections"
-        )
-    return free, version
-
-
 def _ensure_group(admin: Link, name: str) -> None:
     try:
         if not admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone():
@@ -340,10 +363,14 @@ def connected(url: str) -> Iterator[Link]:
     """An administrator's connection of one block, each statement by itself.
 
     Raises:
-        DatabaseLost: the server does not answer, or went away.
+        DatabaseLost: the server does not answer, went away, or the URL is none.
     """
     try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_S, options=_ADMIN) as link:
+        link = psycopg.connect(url, **_PATIENT, options=_ADMIN)
+    except psycopg.Error as error:
+        raise lost(url, error) from error
+    try:
+        with link:
             yield link
     except psycopg.OperationalError as error:
         raise lost(url, error) from error

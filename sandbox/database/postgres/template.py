@@ -18,7 +18,7 @@ from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.resources import Copy
-from wardian.sandbox.database.postgres.server import PREFIX, Server, connected
+from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.errors import DatabaseLost, TemplateBroken
 
@@ -41,19 +41,19 @@ class PostgresTemplate(Template):
         self.key = template_key(source, schema, f"postgres {server.version}")
         self._name = f"{PREFIX}t_{self.key}"
         sums, built_here = self._found_or_built(wires)
-        self._sealed = Sealed(self.key, wires, sums.counts, sums.totals, engine, server)
+        self.size_bytes = server.size_of(self._name)
+        self._sealed = Sealed(self.key, wires, sums.counts, sums.totals, engine, server, self.size_bytes)
         self.fingerprint = fingerprint_of([wire.shape for wire in wires], zip(sums.counts, sums.totals, strict=True))
-        self.size_bytes = self._size()
         if not built_here:
             self._check(sums)
-        self._keeper: Keeper[Copy] = Keeper(spares, self._copy)
+        self._keeper: Keeper[Copy] = Keeper(self._fitting(spares), self._spare_copy)
         self._keeper.start()
 
     @classmethod
     def build(cls, source: TemplateSource, server: Server, spares: int = 1) -> "PostgresTemplate":
         """The template of `source`: the one that the server has, else built. Processes wait for each other.
 
-        `spares` clones are kept ready.
+        `spares` clones are kept ready; fewer, where connections or room are enough for no more beside as many in use.
 
         Raises:
             TemplateBroken: the source cannot be kept exactly, or what the server has is not what was sealed.
@@ -68,6 +68,7 @@ class PostgresTemplate(Template):
             DatabaseLost: the server does not answer or cannot go on.
             TemplateBroken: the copy is not what was sealed.
         """
+        self._keeper.relieve()
         until = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -117,6 +118,16 @@ class PostgresTemplate(Template):
 
     def _copy(self) -> Copy:
         return Copy.make(self._server, self._name, self._keeper.later, self._check_counts)
+
+    def _spare_copy(self) -> Copy:
+        return Copy.make(self._server, self._name, self._keeper.later, self._check_counts, wait_s=0)
+
+    def _fitting(self, spares: int) -> int:
+        """How many spares leave enough for as many clones in use, and for those that wait to be dropped."""
+        fit = self._server.connections // LINKS_OF_A_CLONE - spares
+        if self._server.room_bytes is not None:
+            fit = min(fit, self._server.room_bytes // max(self.size_bytes, 1) - 1 - 2 * spares)
+        return max(0, min(spares, fit))
 
     def _check_counts(self, link: psycopg.Connection[tuple[object, ...]]) -> None:
         """Compare the tables and their numbers of rows: a copy without its data must never be handed out."""
@@ -169,11 +180,6 @@ class PostgresTemplate(Template):
             raise lost(self._server.url, error) from error
         finally:
             copy.close()
-
-    def _size(self) -> int:
-        with self._server.admin() as admin:
-            row = admin.execute("SELECT pg_database_size(%s)", (self._name,)).fetchone()
-        return int(row[0]) if row else 0
 
     def _broken(self, what: str) -> TemplateBroken:
         return TemplateBroken(

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from wardian.cli.database import Url
+from wardian.sandbox.checks import Status
 from wardian.sandbox.database.choice import EXTRA, DatabaseChoice, DatabaseEngine, driver_missing
-from wardian.sandbox.doctor import Diagnosis, Status, diagnose
+from wardian.sandbox.doctor import Diagnosis, diagnose
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import DatabaseLost, SandboxError
 from wardian.sandbox.images import ensure_images, ensure_postgres_image
@@ -27,9 +29,12 @@ def register(app: typer.Typer) -> None:
     app.command("reap")(reap_leftovers)
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    db_url: Url = None,
+) -> None:
     """Say what this machine and its engine give to cells, and what to do where something is missing."""
-    diagnosis = anyio.run(diagnose)
+    diagnosis = anyio.run(diagnose, db_url)
     if as_json:
         print(json.dumps(diagnosis.as_json(), indent=2))
     else:

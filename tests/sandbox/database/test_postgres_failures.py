@@ -7,24 +7,35 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+import anyio
 import anyio.to_thread
 import docker
+import psycopg
 import pytest
+from anyio.from_thread import start_blocking_portal
 from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import TemplateSource
+from wardian.envs.registry import load_world
+from wardian.sandbox.database.base import TemplateSource, WorldDatabase
 from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
+from wardian.sandbox.database.postgres.managed import lasting_server, managed_server
 from wardian.sandbox.database.postgres.server import PREFIX, Server, reap_server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
-from wardian.sandbox.errors import DatabaseLost
+from wardian.sandbox.engine import Engine
+from wardian.sandbox.errors import DatabaseLost, DatabaseProblem, DatabaseProblemKind, EngineUnavailable
+from wardian.sandbox.images import ensure_postgres_image
 from wardian.sandbox.labels import PID, RUN
+from wardian.sandbox.timeouts import Timeouts
 
 from .conftest import orders, seed_rows
 
 OWN = """
 import os, sys, time
+from wardian.sandbox.database.postgres.managed import lasting_server, managed_server
 from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.envs.registry import load_world
@@ -33,6 +44,23 @@ template = PostgresTemplate.build(load_world("toy").template, Server.open(sys.ar
 clone = template.clone()
 print("ready", flush=True)
 time.sleep(600)
+"""
+
+
+HALF = """
+import sys, time
+from dataclasses import replace
+from wardian.envs.registry import load_world
+from wardian.sandbox.database.postgres import building
+from wardian.sandbox.database.postgres.server import Server
+from wardian.sandbox.database.postgres.template import PostgresTemplate
+
+def stop(*_):
+    print("half", flush=True)
+    time.sleep(600)
+
+building.capture.install_triggers = stop
+PostgresTemplate.build(replace(load_world("toy").template, name=sys.argv[2]), Server.open(sys.argv[1]), spares=0)
 """
 
 
@@ -68,6 +96,23 @@ def test_a_builder_that_fails_leaves_nothing_and_the_next_one_builds(server: Ser
     with pytest.raises(ValueError, match="no luck"):
         PostgresTemplate.build(replace(source, seed_rows=broken), server, spares=0)
     assert {name for name in names(server) - before if name.startswith(f"{PREFIX}b_")} == set()
+
+
+def test_a_builder_that_is_killed_half_way_holds_nobody_up_and_leaves_nothing(postgres_url: str) -> None:
+    source = replace(load_world("toy").template, name=f"toy-{secrets.token_hex(4)}")
+    builder = subprocess.Popen([sys.executable, "-c", HALF, postgres_url, source.name], stdout=subprocess.PIPE, text=True)
+    assert builder.stdout is not None
+    assert builder.stdout.readline() == "half\n"
+    builder.kill()
+    builder.communicate()
+    next_one = Server.open(postgres_url)
+    template = PostgresTemplate.build(source, next_one, spares=0)
+    clone = template.clone()
+    assert clone.recompute() == template.fingerprint
+    clone.close()
+    template.close()
+    assert not [name for name in names(next_one) if name.startswith(f"{PREFIX}b_")]
+    next_one.close()
 
 
 def test_a_template_without_its_mark_is_built_again(server: Server, source: TemplateSource) -> None:
@@ -139,6 +184,43 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     assert "secret" not in str(caught.value)
 
 
+class Deaf(Engine):
+    """An engine that now and then does not answer."""
+
+    silent = False
+    unheard = 0
+
+    async def inspect(self, container_id: str) -> dict[str, Any]:
+        if self.silent:
+            self.unheard += 1
+            raise EngineUnavailable("inspect", "no answer")
+        return await super().inspect(container_id)
+
+
+@pytest.mark.anyio
+async def test_an_engine_that_does_not_answer_ends_no_server_and_an_end_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("wardian.sandbox.database.postgres.managed.LOOK_S", 0.02)
+    engine = Deaf((await Engine.open())._api, Timeouts())
+    moved = anyio.Event()
+    async with lasting_server(engine, await anyio.to_thread.run_sync(ensure_postgres_image)) as lasting:
+        engine.silent, first = True, lasting.url
+        while engine.unheard < 3:  # noqa: ASYNC110 - nothing tells when it was asked
+            await anyio.sleep(0.01)
+        engine.silent = False
+        lasting.moved = lambda url: moved.set()
+        with psycopg.connect(first, autocommit=True) as link:
+            assert not moved.is_set()
+            with pytest.raises(psycopg.OperationalError):
+                link.execute("COPY (SELECT 1) TO PROGRAM 'kill -KILL -1'")
+        with anyio.fail_after(30):
+            await moved.wait()
+        assert lasting.url != first
+    engine.close()
+    assert "exit code 137" in caplog.text
+
+
 @pytest.mark.anyio
 async def test_a_managed_server_that_dies_has_a_successor(source: TemplateSource) -> None:
     async with open_template(source, DatabaseChoice(DatabaseEngine.POSTGRES), spares=1) as template:
@@ -168,3 +250,52 @@ def container_of(template: object) -> str:
     ]
     client.close()
     return found[0]
+
+
+@pytest.fixture
+def small(source: TemplateSource) -> Iterator[tuple[Server, PostgresTemplate]]:
+    """A server of its own with little room, and a template on it."""
+    image = ensure_postgres_image()
+    with start_blocking_portal() as portal:
+        engine = portal.call(Engine.open)
+        with portal.wrap_async_context_manager(managed_server(engine, image, data_mib=160)) as served:
+            server = Server.open(served.url)
+            template = PostgresTemplate.build(source, server, spares=0)
+            yield server, template
+            template.close()
+            server.close()
+        engine.close()
+
+
+def write(database: WorldDatabase, rows: int, start: int) -> None:
+    """One call that writes `rows` lines of a kilobyte."""
+    with database.transaction() as session:
+        added = text("INSERT INTO lines SELECT 1, :start + i, repeat('x', 1000) FROM generate_series(1, :rows) i")
+        session.execute(added, {"start": start, "rows": rows})
+
+
+def write_until_full(database: WorldDatabase) -> None:
+    for number in range(100):
+        write(database, rows=5000, start=10000 * (number + 1))
+
+
+def test_a_full_disk_is_the_doing_of_who_filled_it(small: tuple[Server, PostgresTemplate], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wardian.sandbox.database.postgres.template.PATIENCE_S", 0)
+    server, template = small
+    modest, greedy = template.clone(), template.clone()
+    with pytest.raises(DatabaseProblem, match="no room: this database has grown") as caught:
+        write_until_full(greedy)
+    assert caught.value.kind is DatabaseProblemKind.TOO_SLOW
+    assert greedy.recompute() == greedy.fingerprint()
+    with pytest.raises(DatabaseLost, match="give it more room"):
+        write(modest, rows=20000, start=10000)
+    with pytest.raises(DatabaseLost, match="give it more room"):
+        template.clone()
+    with server.admin() as admin:
+        admin.execute("CHECKPOINT")  # the server itself goes on
+    greedy.close()
+    monkeypatch.undo()
+    template.clone().close()  # waits until what was used is dropped
+    with modest.transaction() as session:
+        session.execute(orders.update().values(total=1))
+    modest.close()
