@@ -1,11 +1,10 @@
-"""Row changes and file changes between two moments, and who made them."""
+"""Row changes of an episode, and who made them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from wardian.sandbox.changes import RowKey, key_of, order_of
 from wardian.sandbox.database.base import RowChange, Scalar
-from wardian.sandbox.files import FileChange
 
-RowKey = tuple[str, tuple[Scalar, ...]]
 Row = Mapping[str, Scalar]
 
 
@@ -26,7 +25,7 @@ class Ledger:
     def add(self, changes: Iterable[RowChange], *, by_world: bool = False) -> None:
         """Take the newest changes."""
         for change in changes:
-            key = _key(change)
+            key = key_of(change)
             self._start.setdefault(key, change.before)
             self._now[key] = change.after
             if by_world:
@@ -38,16 +37,16 @@ class Ledger:
         taken, self._step = self._step, []
         by_key: dict[RowKey, list[RowChange]] = {}
         for change in taken:
-            by_key.setdefault(_key(change), []).append(change)
+            by_key.setdefault(key_of(change), []).append(change)
         # One alone is kept as it came: the database compares by digest, and rows that it tells apart may look alike here.
         alone = [found[0] for found in by_key.values() if len(found) == 1]
         several = ((key, found[0].before, found[-1].after) for key, found in by_key.items() if len(found) > 1)
-        return tuple(sorted([*alone, *_differing(several)], key=_order))
+        return tuple(sorted([*alone, *_differing(several)], key=order_of))
 
     def by_agent(self) -> tuple[RowChange, ...]:
         """What the agent's calls made, net."""
         found = ((key, self._alone.get(key, self._start[key]), now) for key, now in self._now.items())
-        return tuple(sorted(_differing(found), key=_order))
+        return tuple(sorted(_differing(found), key=order_of))
 
 
 def _patched(row: Row | None, change: RowChange) -> Row | None:
@@ -61,37 +60,3 @@ def _patched(row: Row | None, change: RowChange) -> Row | None:
 
 def _differing(found: Iterable[tuple[RowKey, Row | None, Row | None]]) -> list[RowChange]:
     return [RowChange(table, key, before, after) for (table, key), before, after in found if before != after]
-
-
-def _order(change: RowChange) -> tuple[str, tuple[tuple[str, Scalar], ...]]:
-    return change.table, tuple((type(value).__name__, value) for value in change.key)
-
-
-def rows_between(earlier: Sequence[RowChange], later: Sequence[RowChange]) -> tuple[RowChange, ...]:
-    """Changes from one moment to another, both given as changes against one template.
-
-    A verifier sees the rows of a task as part of the start: a task's own row that the agent removed again is a removal, though
-    it leaves no difference to the template.
-    """
-    before = {_key(change): change for change in earlier}
-    after = {_key(change): change for change in later}
-    found = (_between(before.get(key), after.get(key)) for key in sorted({*before, *after}, key=repr))
-    return tuple(change for change in found if change is not None)
-
-
-def files_between(earlier: Mapping[str, FileChange], later: Mapping[str, FileChange]) -> dict[str, FileChange | None]:
-    """Paths whose change against the start is another than before; `None`: the path is again as at the start."""
-    paths = sorted({*earlier, *later})
-    return {path: later.get(path) for path in paths if earlier.get(path) != later.get(path)}
-
-
-def _key(change: RowChange) -> RowKey:
-    return change.table, change.key
-
-
-def _between(earlier: RowChange | None, later: RowChange | None) -> RowChange | None:
-    if earlier is None:
-        return later
-    before = earlier.after
-    after = earlier.before if later is None else later.after
-    return None if before == after else RowChange(earlier.table, earlier.key, before, after)

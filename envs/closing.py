@@ -1,10 +1,10 @@
 """The end of an episode: the last look at its state, and the verdict on it."""
 
-from wardian.envs.changes import files_between, rows_between
 from wardian.envs.ending import Ending
 from wardian.envs.episode import Episode
 from wardian.envs.judge import judge
 from wardian.envs.verifier import FinalState, Verdict
+from wardian.sandbox.changes import files_between, rows_between
 from wardian.sandbox.database.base import FrozenDatabase
 from wardian.sandbox.errors import CellDied, DeathCause, FileProblem
 from wardian.sandbox.files import FileChange, FileChanges, FileKind

@@ -137,6 +137,8 @@ class ToolEnvironment:
             NotReset: no episode runs; call `reset` first.
         """
         episode = self._running()
+        if episode.ended:
+            raise NotReset("the episode has ended; its world stands only to be looked at")
         episode.step += 1
         turn = Turn(first_event=len(episode.log))
         try:
@@ -144,8 +146,10 @@ class ToolEnvironment:
         except BaseException:
             self._give_up()
             raise
-        if step.done:
-            self._give_up(lost=bool(episode.lost) or step.info.end_cause == EndCause.INFRASTRUCTURE)
+        episode.ended = step.done
+        failed = step.info.end_cause == EndCause.INFRASTRUCTURE
+        if step.done and (failed or not self._settings.hold_ended):
+            self._give_up(lost=failed)
         return step
 
     async def snapshot(self) -> Snapshot:
@@ -155,6 +159,15 @@ class ToolEnvironment:
             NotReset: no episode runs.
         """
         return self._running().snapshot()
+
+    @property
+    def live(self) -> World:
+        """The state of the running episode itself, no copy: for the trusted side, which may look into it between two steps.
+
+        Raises:
+            NotReset: no episode runs.
+        """
+        return self._running().world
 
     async def close(self) -> None:
         """Give up a running episode and its cell. Idempotent; the pool and the template stay with their owner."""
@@ -244,6 +257,7 @@ class ToolEnvironment:
         return Step(seen, None, {}, False, False, episode.failed_info(turn, ending), failed=f"{ending.cause}: {ending.detail}")
 
     def _give_up(self, *, lost: bool = False) -> None:
-        """Let go of the running episode and all that it holds; idempotent."""
+        """Let go of the running episode and all that it holds; idempotent. A cell that its agent killed is lost."""
+        lost = lost or (self._episode is not None and bool(self._episode.lost))
         self._episode = None
         self._stage.give_up(lost=lost)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wardian.envs.action import StepInfo
-from wardian.envs.changes import Ledger, files_between
+from wardian.envs.changes import Ledger
 from wardian.envs.conversation import Conversation
 from wardian.envs.ending import EndCause, Ending, EndKind
 from wardian.envs.errors import StateMismatch
@@ -19,6 +19,7 @@ from wardian.envs.snapshot import Snapshot, Spent
 from wardian.envs.task import Task
 from wardian.envs.turn import Turn
 from wardian.envs.verifier import Verdict
+from wardian.sandbox.changes import files_between
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.errors import CellDied
 from wardian.sandbox.files import FileChange
@@ -52,6 +53,7 @@ class Episode:
     """What the world did by itself, in order."""
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
+    ended: bool = False
     spent: Spent = field(default_factory=Spent)
     used_cell: bool = False
     lost: str = ""

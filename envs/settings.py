@@ -24,6 +24,9 @@ class Settings:
     reset_attempts: int = 3
     """A reset that finds a leak takes a new cell and a new clone; so many times in all."""
 
+    hold_ended: bool = False
+    """The world of an ended episode stands until the next `reset` or `close`, to be looked at; it takes no further step."""
+
     def __post_init__(self) -> None:
         if self.verifier_s <= 0 or self.recompute_every < 0 or self.reset_attempts < 1:
             raise ValueError(f"settings: verifier_s above 0, recompute_every from 0, reset_attempts from 1; got {self}")

@@ -7,6 +7,7 @@ manifest of changed paths.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wardian.sandbox import differing
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.files import FileChange
 from wardian.sandbox.fingerprint import Fingerprint
@@ -50,29 +51,19 @@ class Snapshot:
         The epoch is no part of the state.
         """
         lines = list(self.fingerprint.differences(other.fingerprint))
-        for name in ("task_id", "seed", "step", "template_key", "clock_ms", "spent"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                lines.append(f"{name}: expected {theirs}, found {mine}")
-        lines += _row_lines(self.rows, other.rows)
+        lines += [str(one) for name in _PLAIN for one in differing.differences(name, getattr(other, name), getattr(self, name))]
         for title, mine, theirs in (
-            ("file", self.files, other.files),
-            ("stream", self.streams, other.streams),
-            ("memory", self.memory, other.memory),
+            ("row ", _by_name(self.rows), _by_name(other.rows)),
+            ("file ", self.files, other.files),
+            ("stream ", self.streams, other.streams),
+            ("memory ", self.memory, other.memory),
         ):
-            lines += _mapping_lines(title, mine, theirs)
+            lines += differing.lines(theirs, mine, title)
         return tuple(lines)
 
 
-def _row_lines(found: tuple[RowChange, ...], expected: tuple[RowChange, ...]) -> list[str]:
-    mine = {f"{change.table}{list(change.key)}": change.after for change in found}
-    theirs = {f"{change.table}{list(change.key)}": change.after for change in expected}
-    return _mapping_lines("row", mine, theirs)
+_PLAIN = ("task_id", "seed", "step", "template_key", "clock_ms", "spent")
 
 
-def _mapping_lines(title: str, found: Mapping[str, object], expected: Mapping[str, object]) -> list[str]:
-    return [
-        f"{title} {name}: expected {expected.get(name, 'nothing')}, found {found.get(name, 'nothing')}"
-        for name in sorted({*found, *expected})
-        if found.get(name, "nothing") != expected.get(name, "nothing")
-    ]
+def _by_name(rows: tuple[RowChange, ...]) -> dict[str, Mapping[str, Json] | None]:
+    return {f"{change.table}{list(change.key)}": change.after for change in rows}

@@ -1,38 +1,13 @@
 """The first difference between a recorded step and the same step run again, named so that one can look for its cause."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
-from wardian.rollouts.lines import well_formed
+from wardian.rollouts.lines import well_formed_json
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, StepRecord
-
-SHOWN_CHARS = 60
-"""Of each of two values that differ."""
-Part: TypeAlias = tuple[str, Json, Json]
-"""Name, as recorded, as found."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    component: str
-    """Path of the component, such as `events[0].args.amount` or `database.refunds[7].after.amount`."""
-    expected: str
-    """As recorded, shortened to the place where it differs."""
-    found: str
-
-    def __str__(self) -> str:
-        return f"{self.component}: expected {self.expected}, found {self.found}"
-
-
-class _Absent:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-_ABSENT = _Absent()
+from wardian.sandbox import differing
+from wardian.sandbox.differing import Difference, Part
 
 
 def start_difference(recorded: EpisodeStart, found: EpisodeStart) -> Difference | None:
@@ -119,35 +94,16 @@ def _first(parts: Sequence[Part]) -> Difference | None:
 
 
 def differences(path: str, expected: Json, found: Json) -> Iterator[Difference]:
-    """All differences between two values of JSON or records, depth first."""
-    expected, found = (one.model_dump() if isinstance(one, BaseModel) else one for one in (expected, found))
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        found = {well_formed(key): value for key, value in found.items()}
-        for key in [*expected, *(key for key in found if key not in expected)]:
-            yield from differences(f"{path}.{key}", expected.get(key, _ABSENT), found.get(key, _ABSENT))
-    elif isinstance(expected, list) and isinstance(found, list):
-        for index in range(max(len(expected), len(found))):
-            yield from differences(f"{path}[{index}]", _at(expected, index), _at(found, index))
-    elif isinstance(expected, str) and isinstance(found, str) and expected == well_formed(found):
-        return  # as a log holds it
-    elif expected != found or isinstance(expected, bool) != isinstance(found, bool):
-        yield Difference(path, *_shown(expected, found))
+    """All differences between two values of JSON or records, depth first; texts count as a log holds them."""
+    return differing.differences(path, *(well_formed_json(_plain(one)) for one in (expected, found)))
 
 
-def _at(values: list[Json], index: int) -> Json:
-    return values[index] if index < len(values) else _ABSENT
-
-
-def _shown(expected: Json, found: Json) -> tuple[str, str]:
-    """Both as text, cut to the place where they differ."""
-    one, other = repr(expected), repr(found)
-    if max(len(one), len(other)) <= SHOWN_CHARS:
-        return one, other
-    same = next((index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    begin = max(0, same - SHOWN_CHARS // 4)
-    return _cut(one, begin), _cut(other, begin)
-
-
-def _cut(text: str, begin: int) -> str:
-    end = begin + SHOWN_CHARS
-    return f"{'...' if begin else ''}{text[begin:end]}{'...' if len(text) > end else ''}"
+def _plain(value: Json) -> Json:
+    match value:
+        case BaseModel():
+            return value.model_dump()
+        case dict():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list():
+            return [_plain(inner) for inner in value]
+    return value

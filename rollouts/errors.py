@@ -7,6 +7,7 @@ RolloutError
 │   └── PolicyHopeless  it cannot be asked in any episode; the run ends. A UsageProblem too
 ├── LogBroken      a trajectory is not readable; names file, line and field
 │   └── LogMissing  it is not there. A UsageProblem too
+├── NotReproduced  an episode does not run again as it was recorded, so a moment of it cannot be reached
 ├── LogInUse       another run writes to this file
 └── LogForeign     a log was made by other versions than those here; names them
 """
@@ -46,6 +47,10 @@ class LogBroken(RolloutError):
 
 class LogMissing(LogBroken, UsageProblem):
     """There is no trajectory where one was said to be."""
+
+
+class NotReproduced(RolloutError):
+    """The message names the first difference."""
 
 
 class LogInUse(RolloutError):

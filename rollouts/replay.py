@@ -4,63 +4,28 @@
 is named. Only final attempts are run; masked and unfinished ones are left out and counted.
 """
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import anyio
 
-from wardian.envs.action import Action, Step
-from wardian.envs.ending import EndCause, boundary
-from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.tokens import DEFAULT, ESTIMATE, Tokenizer, load_tokenizer
-from wardian.rollouts.actions import action_text, from_part
-from wardian.rollouts.compare import Difference, differences, end_difference, start_difference, step_difference
 from wardian.rollouts.errors import LogBroken, LogForeign
 from wardian.rollouts.ground import Ground
-from wardian.rollouts.policies.sampled import Sampled
 from wardian.rollouts.recorded import Outcomes
-from wardian.rollouts.recording import AttemptRecorder, Setting, tool_schemas, versions_of
-from wardian.rollouts.records import EpisodeStart, Json, Outcome, RunRecord, SamplePart, StepRecord, TokenizerPart
+from wardian.rollouts.recording import Setting, versions_of
+from wardian.rollouts.records import EpisodeStart, RunRecord, TokenizerPart
+from wardian.rollouts.rerun import Replayed, Rerun
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
-from wardian.tools.faults import PROFILES, FaultProfile
+from wardian.tools.faults import FaultProfile
 
 ATTEMPTS = 3
 SHOWN_STEPS = 10
 """Of those that are missing."""
-NOTE_CHARS = 60
-"""Of the action that a difference is in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """What came of one episode."""
-
-    episode_id: str
-    steps: int = 0
-    """That were run again and compared."""
-    step: int | None = 0
-    """Where the difference is; 0 is the start, `None` the end."""
-    difference: Difference | None = None
-    problem: str = ""
-    """Why it could not be run again; empty when it was."""
-    note: str = ""
-    """What helps to understand the difference."""
-    inexact: int = 0
-    """Steps whose recorded outcome was applied."""
-
-    @property
-    def identical(self) -> bool:
-        return self.difference is None and not self.problem
-
-    def __str__(self) -> str:
-        if self.problem:
-            return f"episode {self.episode_id}: {self.problem}"
-        where = "end" if self.step is None else f"step {self.step}"
-        return f"episode {self.episode_id} {where}: {self.difference}{f' [{self.note}]' if self.note else ''}"
 
 
 @dataclass(slots=True)
@@ -180,11 +145,7 @@ class Replay:
             LogForeign: the log was made by other versions, and `force` is not set.
             LogBroken: a line does not make an action.
         """
-        for attempt in episodes:
-            assert attempt.start is not None
-            lines = () if self.force else foreign(attempt.start, setting_of(attempt.start, self.ground))
-            if lines:
-                raise LogForeign(lines)
+        self.refuse_foreign(episodes)
         failure: LogBroken | None = None
         try:
             async with anyio.create_task_group() as group:
@@ -196,6 +157,18 @@ class Replay:
             raise failure
         return [self.results[attempt.episode_id] for attempt in episodes]
 
+    def refuse_foreign(self, episodes: Sequence[AttemptLog]) -> None:
+        """Look whether the versions here are those that made the log; with `force` they need not be.
+
+        Raises:
+            LogForeign: they are not.
+        """
+        for attempt in episodes:
+            assert attempt.start is not None, "only started attempts are selected"
+            lines = () if self.force else foreign(attempt.start, setting_of(attempt.start, self.ground))
+            if lines:
+                raise LogForeign(lines)
+
     async def _work(self, queue: Sequence[AttemptLog]) -> None:
         for attempt in queue:
             for _ in range(ATTEMPTS):
@@ -206,16 +179,23 @@ class Replay:
             self.watch(replayed)
 
     async def _replay(self, selected: AttemptLog) -> Replayed:
+        async with self.rerun(selected) as again:
+            begun = await again.begin()
+            return await again.advance(self.to_step) if begun.identical else begun
+
+    @asynccontextmanager
+    async def rerun(self, selected: AttemptLog, *, hold_ended: bool = False) -> AsyncIterator[Rerun]:
+        """An environment in which the episode is about to be run again; with `hold_ended` its world stands after the last step too."""
         attempt = self.log.attempts(selected.episode_id)[-1]
         start = attempt.start
         assert start is not None, "only started attempts are selected"
         outcomes = Outcomes(attempt.steps)
-        settings = Settings(recompute_every=start.recompute_every)
+        settings = Settings(recompute_every=start.recompute_every, hold_ended=hold_ended)
         setting = setting_of(start, self.ground)
         async with self.ground.environment(
             setting.faults, MalformedPolicy(start.malformed), settings, outcomes.world(self.ground.world), setting.tokenizer
         ) as env:
-            return await _Comparison(env, attempt, start, setting, self._head_of(attempt)).run(self.to_step)
+            yield Rerun(env, attempt, start, setting, self._head_of(attempt))
 
     def _head_of(self, attempt: AttemptLog) -> RunRecord | None:
         name = attempt.episode_id.rpartition("-")[0]
@@ -236,95 +216,6 @@ def uids_of(episodes: Sequence[AttemptLog]) -> tuple[int, ...]:
     """The agents' uids that a log recorded, lowest first: one cell for each gives every episode the uid that it had."""
     receipts = [attempt.start.receipt for attempt in episodes if attempt.start]
     return tuple(sorted({receipt.agent_uid for receipt in receipts if receipt is not None and receipt.agent_uid is not None}))
-
-
-@dataclass(slots=True)
-class _Comparison:
-    """One episode, run again and compared."""
-
-    env: ToolEnvironment
-    attempt: AttemptLog
-    start: EpisodeStart
-    setting: Setting
-    head: RunRecord | None
-
-    async def run(self, to_step: int | None) -> Replayed:
-        name, start = self.attempt.episode_id, self.start
-        recorder = AttemptRecorder(
-            setting=self.setting,
-            episode_id=name,
-            task_id=start.task_id,
-            seed=start.seed,
-            policy=start.policy,
-            checkpoint=start.policy_checkpoint,
-            attempt=start.attempt,
-        )
-        try:
-            first = await self.env.reset(start.task_id, start.seed, uid=start.receipt.agent_uid if start.receipt else None)
-        except Exception as error:  # noqa: BLE001 - the edge of an episode: one that cannot begin must not end its siblings
-            return Replayed(name, problem=f"cannot begin: {boundary(error).detail}")
-        info = self.env.reset_info
-        found = recorder.start(first, info, round(info.task.start.timestamp() * 1000))
-        difference = self._declared() or start_difference(start, found)
-        if difference is not None:
-            return Replayed(name, difference=difference)
-        replayed = await self._steps(recorder, to_step)
-        return replace(replayed, note="; ".join(filter(None, (replayed.note, self._other_uid(found, replayed.difference)))))
-
-    def _declared(self) -> Difference | None:
-        """What the log says of tools and faults and no step may show."""
-        recorded = [("faults", self.start.faults, profile) for name, profile in PROFILES.items() if name == self.start.faults.get("name")]
-        parts: list[tuple[str, Json, Json]] = [(name, said, json.loads(profile.model_dump_json())) for name, said, profile in recorded]
-        if self.head is not None:
-            parts.append(("run.tool_schemas", self.head.tool_schemas, json.loads(json.dumps(tool_schemas(self.setting.world)))))
-        return next((one for name, said, here in parts for one in differences(name, said, here)), None)
-
-    async def _steps(self, recorder: AttemptRecorder, to_step: int | None) -> Replayed:
-        name, inexact, last = self.attempt.episode_id, 0, None
-        for done, recorded in enumerate(self.attempt.steps[:to_step]):
-            last = await self._step(recorded)
-            if last.info.end_cause == EndCause.INFRASTRUCTURE:
-                return Replayed(name, steps=done, step=recorded.step, problem=f"step {recorded.step} failed: {last.failed}")
-            inexact += bool(recorded.inexact)
-            action = from_part(recorded.action)
-            found = recorder.step(action, last, 0.0, _sampled(action, recorded.policy_checkpoint, recorded.sample))
-            difference = step_difference(recorded, found, files_inexact=inexact > 0)
-            if difference is not None:
-                note = f"in {action_text(recorded.action, NOTE_CHARS)}{', after an inexact step' if inexact else ''}"
-                return Replayed(name, steps=done, step=recorded.step, difference=difference, note=note, inexact=inexact)
-            if last.done and recorded is not self.attempt.steps[-1]:
-                break
-        steps = len(self.attempt.steps[:to_step])
-        whole = last is not None and steps == len(self.attempt.steps)
-        difference = self._end_difference(recorder, last) if whole and last is not None else None
-        return Replayed(name, steps=steps, step=None if difference else 0, difference=difference, inexact=inexact)
-
-    def _end_difference(self, recorder: AttemptRecorder, last: Step) -> Difference | None:
-        end = self.attempt.end
-        assert end is not None, "only ended attempts are selected"
-        outcome: Outcome = "terminated" if last.terminated else "truncated"
-        found = recorder.end(outcome, cause=last.info.end_cause, verdict=last.info.verdict)
-        return end_difference(end, found if last.done else None)
-
-    async def _step(self, recorded: StepRecord) -> Step:
-        try:
-            action = from_part(recorded.action)
-        except ValueError as error:
-            raise LogBroken(f"{recorded.episode_id} step {recorded.step}: {error}") from error
-        return await self.env.step(action)
-
-    def _other_uid(self, found: EpisodeStart, difference: Difference | None) -> str:
-        """Say it where the agent's other uid is what differs."""
-        recorded, here = self.start.receipt, found.receipt
-        if difference is None or recorded is None or here is None or recorded.agent_uid == here.agent_uid:
-            return ""
-        shown = str(recorded.agent_uid) in difference.expected and str(here.agent_uid) in difference.found
-        return f"the agent's uid was {recorded.agent_uid} and is {here.agent_uid}" if shown else ""
-
-
-def _sampled(action: Action, checkpoint: str, sample: SamplePart | None) -> Sampled:
-    """What the action came with, as it was recorded: a replay asks no model."""
-    return Sampled(action, checkpoint, **(sample.model_dump() if sample else {}))
 
 
 def _leaves_of(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

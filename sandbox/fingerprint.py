@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from blake3 import blake3
 
+from wardian.sandbox.differing import lines
+
 
 def digest(data: bytes) -> str:
     """BLAKE3 of `data`, 128 bits, as 32 hex characters."""
@@ -39,9 +41,4 @@ class Fingerprint:
         """Readable lines, one per leaf that is not as `expected`, by name. Empty when the roots are equal."""
         if self.root == expected.root:
             return ()
-        names = sorted(set(self.leaves) | set(expected.leaves))
-        return tuple(
-            f"{name}: expected {expected.leaves.get(name, 'nothing')}, found {self.leaves.get(name, 'nothing')}"
-            for name in names
-            if self.leaves.get(name) != expected.leaves.get(name)
-        )
+        return tuple(lines(expected.leaves, self.leaves))

@@ -10,7 +10,7 @@ Ids and times are the world's: `allocate_id` gives ids that a rollback takes bac
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -183,12 +183,3 @@ class Template(ABC):
         Raises:
             TemplateBroken: the template on disk is not what was sealed.
         """
-
-
-def differences(found: Sequence[RowChange], limit: int = 5) -> tuple[str, ...]:
-    """Readable lines for the first `limit` changed rows."""
-    lines = []
-    for change in found[:limit]:
-        what = "added" if change.before is None else "removed" if change.after is None else "changed"
-        lines.append(f"{change.table}{list(change.key)}: {what}: {change.before} -> {change.after}")
-    return tuple(lines)

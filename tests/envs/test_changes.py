@@ -1,6 +1,7 @@
 """Changes between two moments, each given against the start; and who made them."""
 
-from wardian.envs.changes import Ledger, files_between, rows_between
+from wardian.envs.changes import Ledger
+from wardian.sandbox.changes import files_between, row_line, rows_between
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.files import FileChange, FileKind
 
@@ -29,6 +30,11 @@ def test_files_that_changed_between() -> None:
     one, other = FileChange(FileKind.FILE, content="a"), FileChange(FileKind.FILE, content="b")
     assert files_between({"/a": one, "/b": one}, {"/a": one, "/b": other, "/c": one}) == {"/b": other, "/c": one}
     assert files_between({"/a": one}, {}) == {"/a": None}
+
+
+def test_a_changed_row_reads_as_table_key_and_columns() -> None:
+    lines = [row_line(change) for change in (row(1, None, 5), row(2, 4, 5), row(3, 4, None))]
+    assert lines == ["t[1] added: id 1, n 5", "t[2] changed: n 4 -> 5", "t[3] removed: id 3, n 4"]
 
 
 def both(before: tuple[int, int] | None, after: tuple[int, int] | None) -> RowChange:

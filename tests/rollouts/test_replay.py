@@ -13,7 +13,8 @@ from wardian.rollouts.compare import differences
 from wardian.rollouts.errors import LogForeign
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.policies.base import Scripted, TaskView
-from wardian.rollouts.replay import Replay, Replayed, select
+from wardian.rollouts.replay import Replay, select
+from wardian.rollouts.rerun import Replayed
 from wardian.rollouts.trajectory import FILE, TrajectoryLog
 from wardian.tools.faults import FaultProfile
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from wardian.envs.action import Malformed, Message, Observation, ToolCalls, call
-from wardian.rollouts.compare import Difference, differences, end_difference, start_difference, step_difference
+from wardian.rollouts.compare import differences, end_difference, start_difference, step_difference
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.policies.base import Scripted, TaskView
 from wardian.rollouts.policies.sampled import Sampled
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, RunRecord, StepRecord
 from wardian.rollouts.replay import Replay, select
 from wardian.rollouts.trajectory import FILE, TrajectoryLog, load, validate
+from wardian.sandbox.differing import Difference
 from wardian.tools.contract import ToolCall
 
 pytestmark = pytest.mark.anyio

@@ -96,3 +96,8 @@ async def _run_until_signal(work: Callable[[], Awaitable[None]], interrupt: Call
     if failure is not None:
         raise failure
     return got
+
+
+def visible(text: str) -> str:
+    """`text` for a terminal: what an agent wrote must not move the cursor or command the terminal. Line ends and tabs stay."""
+    return "".join(one if one in "\n\t" or one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode() for one in text)

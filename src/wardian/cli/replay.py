@@ -6,17 +6,14 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import database
+from wardian.cli import database, grounds
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
+from wardian.cli.grounds import Where, ground_of
 from wardian.cli.report import EpisodeProgress
-from wardian.cli.run import tier_of
-from wardian.envs.registry import load_world
-from wardian.rollouts.ground import open_ground
 from wardian.rollouts.lines import well_formed
-from wardian.rollouts.replay import Replay, Replayed, Selection, select, uids_of
+from wardian.rollouts.replay import Replay, Selection, select, uids_of
+from wardian.rollouts.rerun import Replayed
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
-from wardian.sandbox.adoption.build import REPOSITORY
-from wardian.sandbox.cell import Tier
 
 SHOWN_DIFFERENCES = 10
 
@@ -33,11 +30,11 @@ def replay(
     ] = None,
     to_step: Annotated[int | None, typer.Option(min=0, help="Stop each episode after this step.")] = None,
     cells: Annotated[int | None, typer.Option(min=1, max=256, help="How many at once. Default: as many as it was recorded with.")] = None,
-    tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
-    image: Annotated[str | None, typer.Option(help="What cells run. Default: the image that was recorded.")] = None,
-    db: Annotated[str | None, typer.Option(help=f"Engine of the database: {database.NAMES}. Default: the one that was recorded.")] = None,
+    tier: grounds.TierName = "auto",
+    image: grounds.Image = None,
+    db: grounds.Engine = None,
     db_url: database.Url = None,
-    force: Annotated[bool, typer.Option("--force", help="Run a log of other versions too, and see what differs.")] = False,
+    force: grounds.Force = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
 ) -> None:
     """Take the recorded actions again on new cells; compare observation, result, reward and fingerprint at every step.
@@ -52,7 +49,7 @@ def replay(
         log = TrajectoryLog.open(where)
         chosen = select(log, episode)
         shown = EpisodeProgress(console, len(chosen.episodes), shown=progress, verb="replaying")
-        order = Order(log, chosen.episodes, tier_of(tier), cells, to_step, force, shown, image, db, db_url)
+        order = Order(log, chosen.episodes, Where(tier, image, db, db_url), cells, to_step, force, shown)
         signal = run_until_signal(order.play)
     for warning in log.warnings:
         shown.note(f"warning: {warning}")
@@ -67,14 +64,11 @@ class Order:
 
     log: TrajectoryLog
     episodes: list[AttemptLog]
-    tier: Tier | None
+    where: Where
     cells: int | None
     to_step: int | None
     force: bool
     progress: EpisodeProgress
-    image: str | None
-    db: str | None
-    db_url: str | None
     results: list[Replayed] = field(default_factory=list)
 
     async def play(self) -> None:
@@ -84,29 +78,18 @@ class Order:
             LogForeign, LogBroken: as `Replay.run`.
             SandboxError: cells or template cannot be had.
         """
-        for found in dict.fromkeys(_ground_of(episode) for episode in self.episodes):
-            await self._play(*found, [episode for episode in self.episodes if _ground_of(episode) == found])
+        for found in dict.fromkeys(ground_of(episode) for episode in self.episodes):
+            await self._play([episode for episode in self.episodes if ground_of(episode) == found])
 
-    async def _play(self, world: str, recorded: str | None, engine: str, episodes: list[AttemptLog]) -> None:
-        uids = uids_of(episodes)
-        cells = self.cells or max(1, len(uids))
-        choice = database.choice_of(self.db or engine, self.db_url)
-        async with open_ground(
-            load_world(world), cells=cells, tier=self.tier, uids=uids, image=self.image or recorded, database=choice
-        ) as ground:
+    async def _play(self, episodes: list[AttemptLog]) -> None:
+        cells = self.cells or max(1, len(uids_of(episodes)))
+        async with self.where.open(episodes, cells) as ground:
             with self.progress:
                 again = Replay(self.log, ground, self.force, self.to_step, self._watch)
                 self.results += await again.run(episodes, workers=cells)
 
     def _watch(self, replayed: Replayed) -> None:
         self.progress.advance("" if replayed.identical else f"differs: {replayed.episode_id}")
-
-
-def _ground_of(attempt: AttemptLog) -> tuple[str, str | None, str]:
-    """World, engine of its database, and image where it was an adopted one: the agent image's tag is a version, and compared as such."""
-    assert attempt.start is not None, "only started attempts are selected"
-    image = attempt.start.versions.image
-    return attempt.start.world, image if image and image.startswith(f"{REPOSITORY}:") else None, attempt.start.versions.database
 
 
 def _report(results: list[Replayed], chosen: Selection) -> int:
