@@ -14,7 +14,7 @@ run: build-images ## play 50 billing episodes with faults in 4 cells; sets up al
 	@$(BIN)/wardian run billing --policy expert --episodes 50 --cells 4 --faults realistic
 
 test: .build/dev.stamp build-images ## run the tests; sets up all it needs first
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: .build/dev.stamp ## format, lint, types, import contract
 	@$(BIN)/ruff format --check .

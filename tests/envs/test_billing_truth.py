@@ -19,7 +19,9 @@ FAMILIES = load_world("billing").families[:3]
 """Those of tickets; the statement's has tests of its own."""
 SEEDS = range(60)
 every_case = pytest.mark.parametrize(
-    ("family", "difficulty"), [(family, difficulty) for family in FAMILIES for difficulty in Difficulty], ids=lambda case: str(case)
+    ("family", "difficulty"),
+    [(family, difficulty) for family in FAMILIES for difficulty in Difficulty],
+    ids=lambda part: getattr(part, "name", None),
 )
 
 

@@ -45,7 +45,7 @@ def put(database: WorldDatabase, **values: Any) -> Any:
         {"extra": {"x": float("nan")}},
         {"extra": {"x": "\x00"}},
         {"extra": "\udfff"},
-        {"extra": object()},
+        {"extra": object},
     ],
     ids=str,
 )
