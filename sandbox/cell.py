@@ -12,9 +12,11 @@ from enum import StrEnum
 
 from wardian.sandbox.files import FileChanges, FileContent, FileInfo, FileLayer
 from wardian.sandbox.fingerprint import Fingerprint
+from wardian.sandbox.sealed import SealedFiles
 from wardian.sandbox.timeouts import Timeouts
 
 BASH = "/bin/bash"
+MOST_SEALED_BYTES = 64 << 20
 
 
 class Tier(StrEnum):
@@ -180,11 +182,25 @@ class Cell(ABC):
         """
 
     @abstractmethod
-    async def restore(self) -> ResetReceipt:
-        """End what was, make the start state anew, and prove it.
+    async def restore(self, files: SealedFiles | None = None) -> ResetReceipt:
+        """End what was, make the start state anew, with `files` laid into it where they are given, and prove it.
 
         Raises:
+            SnapshotRefused: `files` stand on another image, layers or tier, and the cell is as it was; or they are damaged, and the cell
+                is to be restored once more.
             LeakDetected: the state is not the promised one; the cell is to be quarantined.
+            CellDied, CellTimeout: the cell is lost.
+        """
+
+    @abstractmethod
+    async def seal_files(self, most_bytes: int = MOST_SEALED_BYTES) -> SealedFiles:
+        """Read all that was made of the files since `restore`, whole; at most `most_bytes` of content. Nothing changes.
+
+        Processes that run meanwhile are named in it, and may have changed one file after another was read.
+
+        Raises:
+            SnapshotTooLarge: it would be more.
+            SnapshotRefused: a file cannot be read as it is now.
             CellDied, CellTimeout: the cell is lost.
         """
 

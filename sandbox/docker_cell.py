@@ -14,14 +14,35 @@ from typing import Any
 
 import anyio
 
-from wardian.sandbox.cell import BASH, Captured, Cell, CellSpec, Command, ExecOutcome, ExecResult, ResetReceipt, Tier
+from wardian.sandbox.cell import (
+    BASH,
+    MOST_SEALED_BYTES,
+    Captured,
+    Cell,
+    CellSpec,
+    Command,
+    ExecOutcome,
+    ExecResult,
+    ResetReceipt,
+    Tier,
+)
 from wardian.sandbox.container import Container, start_container
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, FileProblem, FileProblemKind, LeakDetected
+from wardian.sandbox.errors import (
+    CellDied,
+    CellTimeout,
+    DeathCause,
+    FileProblem,
+    FileProblemKind,
+    LeakDetected,
+    SnapshotRefused,
+    SnapshotTooLarge,
+)
 from wardian.sandbox.files import FileChange, FileChanges, FileContent, FileInfo, FileKind, FileLayer
 from wardian.sandbox.fingerprint import Fingerprint
 from wardian.sandbox.frames import ConnectionLost, Reply
 from wardian.sandbox.options import HEADROOM_MIB
+from wardian.sandbox.sealed import LeftOut, SealedFiles, check_start, start_of
 
 SCRIPT_AS_ARGUMENT_BYTES = 32 * 1024
 """Scripts that are longer as JSON go to bash by descriptor instead of by argument; to another shell they cannot go."""
@@ -30,12 +51,17 @@ REQUEST_BYTES = 48 * 1024
 READ_BYTES = 1 << 20
 
 
-def agreed(leaves: Mapping[str, str], baseline: Mapping[str, str] | None, tier: Tier) -> dict[str, str]:
-    """What the leaves of a clean start must read: absolute where that is known, else as in the cell's first chamber."""
+def agreed(leaves: Mapping[str, str], baseline: Mapping[str, str] | None, tier: Tier, laid: str = "") -> dict[str, str]:
+    """What the leaves of a clean start must read: absolute where that is known, else as in the cell's first chamber.
+
+    `laid` is the digest of the files that it begins with.
+    """
     absolute = {"processes": "", "shm": "", "mqueue": "", "strangers": "", "ipc": json.dumps({"msg": 0, "sem": 0, "shm": 0})}
-    if tier is Tier.CHAMBER:
-        absolute["upper"] = ""
+    if tier is Tier.CHAMBER or laid:
+        absolute["upper"] = laid
     expected = dict(baseline if baseline is not None else leaves)
+    if not laid and tier is Tier.FRESH:
+        expected.pop("upper", None)
     expected.update({name: value for name, value in absolute.items() if name in leaves or name in expected})
     return expected
 
@@ -61,18 +87,26 @@ class DockerCell(Cell):
         return await start_container(self._engine, self.spec, self.tier, self.agent_uid)
 
     @abstractmethod
-    async def _prepare(self) -> Container:
-        """Give the container in which the next start state is to be made."""
+    async def _prepare(self, clean_is_enough: bool) -> Container:
+        """Give the container in which the next start state is to be made; one that nothing was done in since, where that is enough."""
 
-    async def restore(self) -> ResetReceipt:
-        container = await self._prepare()
+    async def restore(self, files: SealedFiles | None = None) -> ResetReceipt:
+        laid = files if files is not None and not files.empty else None
+        if laid is not None:
+            check_start(laid, self.spec)
+            if laid.size_bytes > self._staging_bytes:
+                raise SnapshotRefused(f"files of a snapshot: {laid.size_bytes} bytes do not fit this cell's memory: {self._staging_bytes}")
+        container = await self._prepare(clean_is_enough=laid is not None)
         container.begin()
-        result = (await self._ask(container, "restore", self.spec.timeouts.restore_s)).result
+        blobs = (laid.table, laid.data) if laid is not None else ()
+        result = (await self._ask(container, "restore", self.spec.timeouts.restore_s, blobs)).result
+        if "unfit" in result:
+            raise SnapshotRefused(f"cell {self.id}: files of a snapshot: {result['unfit']}")
         if "failed" in result:
             raise await self._death(container, f"no chamber could be made: {result['failed']}", result)
         began = time.perf_counter()
         leaves: dict[str, str] = result["leaves"]
-        expected = Fingerprint(agreed(leaves, self._baseline, self.tier))
+        expected = Fingerprint(agreed(leaves, self._baseline, self.tier, laid.laid_digest if laid is not None else ""))
         found = Fingerprint(leaves)
         if found.root != expected.root:
             raise LeakDetected(f"cell {self.id}", found.differences(expected))
@@ -81,6 +115,21 @@ class DockerCell(Cell):
         self._epoch += 1
         verified_ms = result["verified_ms"] + (time.perf_counter() - began) * 1e3
         return ResetReceipt(self.id, self.tier, self._epoch, found, result["ended_ms"], result["made_ms"], verified_ms)
+
+    async def seal_files(self, most_bytes: int = MOST_SEALED_BYTES) -> SealedFiles:
+        container = self._running()
+        most = min(most_bytes, self._staging_bytes)
+        reply = await self._ask(container, "seal", self.spec.timeouts.files_s, most_bytes=most)
+        result = reply.result
+        if "failed" in result:
+            raise await self._death(container, str(result["failed"]), result)
+        if "too_much" in result:
+            raise SnapshotTooLarge(f"cell {self.id}: {result['too_much']}; nothing was sealed")
+        if "unfit" in result:
+            raise SnapshotRefused(f"cell {self.id}: a file cannot be sealed: {result['unfit']}")
+        at = len(reply.data) - result["table"]
+        left = LeftOut(*(tuple(result["left_out"][name]) for name in ("processes", "objects")))
+        return SealedFiles(start_of(self.spec), reply.data[at:], reply.data[:at], left)
 
     async def exec(self, command: Command) -> ExecResult:
         try:
@@ -232,7 +281,7 @@ class ChamberCell(DockerCell):
 
     tier = Tier.CHAMBER
 
-    async def _prepare(self) -> Container:
+    async def _prepare(self, clean_is_enough: bool) -> Container:
         return self._running()
 
 
@@ -243,11 +292,14 @@ class FreshCell(DockerCell):
 
     def __init__(self, spec: CellSpec, engine: Engine, uid: int) -> None:
         super().__init__(spec, engine, uid)
-        self._used = False
+        self._restored = False
+        self._touched = False
+        """Whether anything may have been changed in the container."""
 
-    async def _prepare(self) -> Container:
-        if not self._used:
-            self._used = True
+    async def _prepare(self, clean_is_enough: bool) -> Container:
+        clean = not self._touched and (clean_is_enough or not self._restored)
+        self._restored, self._touched = True, clean_is_enough
+        if clean:
             return self._running()
         old, self._container = self._container, None
         if old is not None:
@@ -255,6 +307,10 @@ class FreshCell(DockerCell):
         self._container = fresh = await self._new_container()
         self.id = fresh.name
         return fresh
+
+    async def _ask(self, container: Container, operation: str, deadline_s: float, blobs: Sequence[bytes] = (), **fields: Any) -> Reply:
+        self._touched = self._touched or operation in ("exec", "write")
+        return await super()._ask(container, operation, deadline_s, blobs, **fields)
 
 
 def make_cell(spec: CellSpec, engine: Engine, uid: int) -> DockerCell:

@@ -7,6 +7,8 @@
     ├── CellDied            the cell ended under an episode; `cause` says whose doing it was
     ├── CellTimeout         a deadline of ours (not of a command) passed
     ├── LeakDetected        a reset did not give the promised state; carries the first differences
+    ├── SnapshotTooLarge    a snapshot would be larger than allowed; what it was to be taken of goes on
+    ├── SnapshotRefused     a snapshot is damaged, or is of something else than what it was to become; says why
     ├── DatabaseLost        the database server is gone, refuses connections, or cannot go on
     ├── TemplateBroken      a template is unusable or is no database
     ├── ImportRefused       somebody's database cannot be taken as it is; says why and what to do
@@ -76,6 +78,14 @@ class LeakDetected(SandboxError):
         super().__init__(f"{subject}: reset is not clean: " + "; ".join(differences[:5]))
         self.subject = subject
         self.differences = differences
+
+
+class SnapshotTooLarge(SandboxError):
+    """A snapshot would be larger than allowed. Nothing was changed; the episode goes on."""
+
+
+class SnapshotRefused(SandboxError):
+    """A snapshot cannot be taken or taken back here: it is damaged, or of another version, image, layer or template. Says which."""
 
 
 class DatabaseLost(SandboxError):

@@ -4,16 +4,21 @@ Files are real as far as the contract goes; commands answer what the `FakeScript
 well. Its reset is honest: it proves the state as the others do, so something that is made to survive is caught as a leak.
 """
 
+import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import anyio
 
-from wardian.sandbox.cell import Captured, Cell, CellSpec, Command, ExecOutcome, ExecResult, ResetReceipt
-from wardian.sandbox.errors import CellDied, DeathCause, FileProblem, FileProblemKind, LeakDetected, SandboxError
+from wardian.sandbox.cell import MOST_SEALED_BYTES, Captured, Cell, CellSpec, Command, ExecOutcome, ExecResult, ResetReceipt
+from wardian.sandbox.errors import CellDied, DeathCause, FileProblem, FileProblemKind, LeakDetected, SandboxError, SnapshotTooLarge
 from wardian.sandbox.files import FileChange, FileChanges, FileContent, FileEntry, FileInfo, FileKind, FileLayer
 from wardian.sandbox.fingerprint import Fingerprint, digest
+from wardian.sandbox.sealed import SealedFiles, check_start, start_of
+
+AGENT_UID_SHOWN = 1000
+"""What changes show for the agent's uid, whatever it is: as other cells do, so that digests agree between cells."""
 
 
 def exited(code: int = 0, stdout: bytes = b"", stderr: bytes = b"") -> ExecResult:
@@ -64,17 +69,36 @@ class FakeCell(Cell):
         self._next(self.script.starts)
         self.running = True
 
-    async def restore(self) -> ResetReceipt:
+    async def restore(self, files: SealedFiles | None = None) -> ResetReceipt:
         self._require_running()
+        if files is not None and not files.empty:
+            check_start(files, self.spec)
         await anyio.sleep(self.script.restore_s)
         self._next(self.script.restores)
-        self._files = dict(self._start_files())
+        self._files = self._laid(files) if files is not None and not files.empty else dict(self._start_files())
         found, expected = Fingerprint({"survivors": ",".join(sorted(self.survivors))}), Fingerprint({"survivors": ""})
         if found.root != expected.root:
             self.lost = True
             raise LeakDetected(f"cell {self.id}", found.differences(expected))
         self.epoch += 1
         return ResetReceipt(self.id, self.tier, self.epoch, found, 0.0, self.script.restore_s * 1e3, 0.0)
+
+    async def seal_files(self, most_bytes: int = MOST_SEALED_BYTES) -> SealedFiles:
+        self._require_chamber()
+        if self._files == self._start_files():
+            return SealedFiles(start_of(self.spec), b"[]", b"")
+        data = b"".join(entry.data for entry in self._files.values())
+        if len(data) > most_bytes:
+            raise SnapshotTooLarge(f"cell {self.id}: the files hold more than {most_bytes} bytes; nothing was sealed")
+        rows = [[path, entry.mode, len(entry.data)] for path, entry in self._files.items()]
+        return SealedFiles(start_of(self.spec), json.dumps(rows).encode(), data)
+
+    def _laid(self, files: SealedFiles) -> dict[str, FileEntry]:
+        found, at = {}, 0
+        for path, mode, size in json.loads(files.table):
+            found[path] = FileEntry(files.data[at : at + size], mode)
+            at += size
+        return found
 
     async def exec(self, command: Command) -> ExecResult:
         self._require_chamber()
@@ -129,7 +153,7 @@ class FakeCell(Cell):
         before = self._start_files()
         removed = {path: FileChange(None) for path in before if path not in self._files}
         written = {
-            path: FileChange(FileKind.FILE, entry.mode, self.agent_uid, len(entry.data), digest(entry.data))
+            path: FileChange(FileKind.FILE, entry.mode, AGENT_UID_SHOWN, len(entry.data), digest(entry.data))
             for path, entry in self._files.items()
             if before.get(path) != entry
         }

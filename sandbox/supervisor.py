@@ -176,7 +176,7 @@ def keep_capabilities(*kept: int) -> None:
     check(libc.capset(header, struct.pack("=6I", low, low, 0, high, high, 0)), "capset")
 
 
-CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN = 1, 5, 6, 7, 21
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN = 0, 1, 3, 5, 6, 7, 21
 
 
 def clone(flags: int) -> int:
@@ -1155,6 +1155,427 @@ def compare_trees(before: dict[str, tuple[Any, ...]], after: dict[str, tuple[Any
     return found
 
 
+# --------------------------------------------------------------------------------------------------------- sealed files
+
+
+class Unfit(Exception):
+    """Files that cannot be sealed or laid as they are; the cell stays as it was."""
+
+
+AGENT = -1
+"""Stands for the agent's uid and gid in sealed files, so that they fit a cell of another uid."""
+ACL = ("system.posix_acl_access", "system.posix_acl_default")
+OVERLAY = ("trusted.overlay.opaque", "trusted.overlay.redirect")
+EXTENT_COST = 24
+"""What one extent of a file counts against the allowance of names: about what JSON writes of it."""
+
+
+def with_owner(acl: bytes, old: int, new: int) -> bytes:
+    """An access control list in which one user and group stands for another."""
+    entries = struct.iter_unpack("<HHI", acl[4:])
+    return acl[:4] + b"".join(struct.pack("<HHI", tag, rights, new if owner == old else owner) for tag, rights, owner in entries)
+
+
+def attributes_of(descriptor: int, uid: int) -> dict[str, str]:
+    """The extended attributes that an episode can make, and the overlay's own that give a directory its meaning; values in hex."""
+    try:
+        names = os.listxattr(descriptor)
+    except OSError:  # a file system without them
+        return {}
+    found = {}
+    for name in sorted(names):
+        if name.startswith("user.") or name in OVERLAY:
+            found[name] = os.getxattr(descriptor, name).hex()
+        elif name in ACL:
+            found[name] = with_owner(os.getxattr(descriptor, name), uid, 0xFFFFFFFE).hex()
+    return found
+
+
+def extents_of(descriptor: int, size: int) -> list[list[int]]:
+    """Parts of a file that hold data, as [start, length]: holes cost nothing."""
+    found, at = [], 0
+    while at < size:
+        try:
+            start = os.lseek(descriptor, at, os.SEEK_DATA)
+            end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole is left
+                break
+            return [[0, size]]  # a file system that does not tell
+        found.append([start, min(end, size) - start])
+        at = end
+    return found
+
+
+class Sealing:
+    """Reads what stands below a directory, whole: bytes as they come, and a table of entries in the order of a walk.
+
+    An entry: depth, name, kind, mode, owner, group, time of change in ns, content, extended attributes. Kinds: `file` (content: size
+    and extents, whose bytes follow each other in the data), `link` (its target), `directory`, `fifo`, `socket`, `whiteout`, `hard` (the
+    number of the entry that is the same file), and, where only changes are sealed, `keep` and `gone`.
+
+    As for a manifest, directories are walked by descriptor, links never followed, and nothing is opened that could block.
+    """
+
+    def __init__(self, uid: int, most_bytes: int, send: Any = None) -> None:
+        """`send` takes the data in parts; without it only the digest is made."""
+        self.uid, self.most, self.left, self.send = uid, most_bytes, most_bytes, send
+        self.allowance = Allowance(0)
+        self.rows: list[list[Any]] = []
+        self.links: dict[tuple[int, int], int] = {}
+        """The entry of each file that has several names."""
+        self.hasher = blake2b(digest_size=16)
+
+    def finish(self) -> bytes:
+        """The table; `digest` is then over the data and it."""
+        table = json.dumps(self.rows).encode()
+        self.hasher.update(table)
+        return table
+
+    @property
+    def digest(self) -> str:
+        return self.hasher.hexdigest()
+
+    def walk(self, directory: int, path: str, depth: int) -> None:
+        self.allowance.enter(path)
+        for name in sorted(os.listdir(directory)):
+            try:
+                self.visit(directory, name, f"{path}/{name}", depth)
+            except OSError as error:
+                if error.errno not in GONE:
+                    raise Unfit(f"{path}/{name}: {error.strerror}") from error
+
+    def visit(self, directory: int, name: str, path: str, depth: int) -> None:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        form = stat.S_IFMT(found.st_mode)
+        if form == stat.S_IFCHR:  # the agent can make no device
+            self.row(depth, name, "whiteout")
+        elif form != stat.S_IFDIR and self.known(found):
+            self.row(depth, name, "hard", content=self.links[found.st_dev, found.st_ino])
+        elif form == stat.S_IFREG:
+            self.file(directory, name, depth)
+        elif form == stat.S_IFDIR:
+            self.directory(directory, name, path, depth)
+        elif form == stat.S_IFLNK:
+            target = os.readlink(name, dir_fd=directory)
+            self.allowance.name(target)
+            self.row(depth, name, "link", found, content=target)
+        elif form in (stat.S_IFIFO, stat.S_IFSOCK):
+            self.row(depth, name, "fifo" if form == stat.S_IFIFO else "socket", found)
+
+    def known(self, found: os.stat_result) -> bool:
+        """Whether this file was met under another name."""
+        key = found.st_dev, found.st_ino
+        if found.st_nlink > 1 and key not in self.links:
+            self.links[key] = len(self.rows)
+            return False
+        return found.st_nlink > 1
+
+    def row(
+        self, depth: int, name: str, kind: str, found: os.stat_result | None = None, content: Any = None, attributes: Any = None
+    ) -> None:
+        self.allowance.name(name)
+        if found is None:
+            self.rows.append([depth, name, kind, 0, 0, 0, 0, content, {}])
+            return
+        owner, group = (AGENT if one == self.uid else one for one in (found.st_uid, found.st_gid))
+        mode = stat.S_IMODE(found.st_mode)
+        self.rows.append([depth, name, kind, mode, owner, group, found.st_mtime_ns, content, attributes or {}])
+
+    def file(self, directory: int, name: str, depth: int) -> None:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.ESTALE, "it became something else")
+            extents = extents_of(descriptor, found.st_size)
+            self.allowance.name("." * (EXTENT_COST * len(extents)))
+            for extent in extents:
+                extent[1] = self.read(descriptor, *extent)
+            self.row(depth, name, "file", found, [found.st_size, extents], self.attributes(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def read(self, descriptor: int, start: int, length: int) -> int:
+        """Pass on one extent; gives how much of it there was."""
+        at = start
+        while at < start + length and (part := os.pread(descriptor, min(CHUNK, start + length - at), at)):
+            at += len(part)
+            self.left -= len(part)
+            if self.left < 0:
+                raise TooMuch(f"the files hold more than {self.most} bytes")
+            self.hasher.update(part)
+            if self.send is not None:
+                self.send(part)
+        return at - start
+
+    def attributes(self, descriptor: int) -> dict[str, str]:
+        found = attributes_of(descriptor, self.uid)
+        for name, value in found.items():
+            self.allowance.name(name + value)
+        return found
+
+    def directory(self, directory: int, name: str, path: str, depth: int) -> None:
+        below = open_below(directory, name)
+        try:
+            self.row(depth, name, "directory", os.fstat(below), None, self.attributes(below))
+            self.walk(below, path, depth + 1)
+        finally:
+            os.close(below)
+
+
+class ChangeSealing(Sealing):
+    """The same of what differs from a tree of the start, below the places where it can: for the `fresh` tier, which has no upper layer."""
+
+    def __init__(self, uid: int, most_bytes: int, before: dict[str, tuple[Any, ...]], send: Any = None) -> None:
+        super().__init__(uid, most_bytes, send)
+        self.before = before
+        self.names: dict[str, list[str]] = {}
+        for path in before:
+            parent, _, name = path.rpartition("/")
+            self.names.setdefault(parent, []).append(name)
+
+    def places(self, places: list[str]) -> None:
+        """Seal the changes below all of `places`."""
+        for place in places:
+            parts = place.split("/")[1:]
+            first = len(self.rows)
+            for depth, part in enumerate(parts[:-1], start=1):
+                self.row(depth, part, "keep")
+            above = os.open("/" + "/".join(parts[:-1]), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self.visit(above, parts[-1], place, len(parts))
+            finally:
+                os.close(above)
+            if len(self.rows) == first + len(parts) - 1:
+                del self.rows[first:]
+
+    def walk(self, directory: int, path: str, depth: int) -> None:
+        super().walk(directory, path, depth)
+        present = set(os.listdir(directory))
+        for name in sorted(self.names.get(path, ())):
+            if name not in present:
+                self.row(depth, name, "gone")
+
+    def visit(self, directory: int, name: str, path: str, depth: int) -> None:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not self.same(found, directory, name, path):
+            super().visit(directory, name, path, depth)
+        elif stat.S_ISDIR(found.st_mode):
+            self.unchanged_directory(directory, name, path, depth)
+        elif found.st_nlink > 1:
+            known = self.known(found)
+            self.row(depth, name, "hard" if known else "keep", content=self.links[found.st_dev, found.st_ino] if known else None)
+
+    def same(self, found: os.stat_result, directory: int, name: str, path: str) -> bool:
+        """Whether an entry is as at the start, where none has an extended attribute."""
+        if path not in self.before or self.before[path] != shown(found, directory, name, self.uid, unlimited()):
+            return False
+        if stat.S_IFMT(found.st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+            return True
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
+        try:
+            return not attributes_of(descriptor, self.uid)
+        finally:
+            os.close(descriptor)
+
+    def unchanged_directory(self, directory: int, name: str, path: str, depth: int) -> None:
+        below, at = open_below(directory, name), len(self.rows)
+        try:
+            self.row(depth, name, "keep")
+            self.walk(below, path, depth + 1)
+        finally:
+            os.close(below)
+        if len(self.rows) == at + 1:  # nothing below it changed
+            self.rows.pop()
+
+
+class Laying:
+    """Makes sealed files below a directory, by descriptors alone: each name is one component, and none is followed.
+
+    `over`: something may stand there already, which is replaced; else whatever stands in the way is an error.
+    """
+
+    def __init__(self, top: int, uid: int, rows: list[list[Any]], source: int, over: bool) -> None:
+        self.uid, self.rows, self.source, self.over = uid, rows, source, over
+        self.at = 0
+        """How far the data is used up."""
+        self.open: list[tuple[int, list[Any] | None]] = [(os.dup(top), None)]
+        """The directory that is being filled, and those above it, each with its entry."""
+        self.paths: list[tuple[str, ...]] = []
+        """Of each entry so far, for hard links."""
+        self.whiteout: tuple[str, ...] | None = None
+
+    def lay(self) -> None:
+        """Make all entries.
+
+        Raises:
+            OSError: the file system refuses one.
+            Unfit: an entry is none that sealing makes.
+        """
+        for row in self.rows:
+            depth, name = row[0], row[1]
+            if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name or not 1 <= depth <= len(self.open):
+                raise Unfit(f"no entry of sealed files: {str(row)[:SAID]}")
+            while len(self.open) > depth:
+                self.leave()
+            self.paths.append((*self.path, name))
+            self.make(self.open[-1][0], name, row)
+        while len(self.open) > 1:
+            self.leave()
+        os.close(self.open.pop()[0])
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple(row[1] for _, row in self.open if row is not None)
+
+    def make(self, directory: int, name: str, row: list[Any]) -> None:
+        kind, content = row[2], row[7]
+        if self.over and kind != "keep":
+            self.clear(directory, name, keep_directory=kind == "directory")
+        if kind == "keep":
+            if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                self.open.append((open_below(directory, name), row))
+        elif kind == "directory":
+            with contextlib.suppress(*([FileExistsError] if self.over else [])):
+                os.mkdir(name, 0o700, dir_fd=directory)
+            self.open.append((open_below(directory, name), row))
+        elif kind == "file":
+            self.file(directory, name, row)
+        elif kind == "hard":
+            self.link(self.paths[content], directory, name)
+        elif kind == "whiteout":
+            self.hide(directory, name)
+        elif kind == "link":
+            os.symlink(content, name, dir_fd=directory)
+            self.finish_unopened(directory, name, row, mode=False)
+        elif kind in ("fifo", "socket"):
+            os.mknod(name, 0o600 | (stat.S_IFIFO if kind == "fifo" else stat.S_IFSOCK), dir_fd=directory)
+            self.finish_unopened(directory, name, row, mode=True)
+        elif kind != "gone":
+            raise Unfit(f"no kind of sealed files: {str(kind)[:SAID]}")
+
+    def clear(self, directory: int, name: str, keep_directory: bool) -> None:
+        """Remove what stands at `name`, a directory with all that is in it; a kept one is made writable."""
+        try:
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISDIR(found.st_mode):
+            os.unlink(name, dir_fd=directory)
+            return
+        below = open_below(directory, name)
+        try:
+            if keep_directory:
+                os.fchmod(below, 0o700)
+                return
+            for inner in os.listdir(below):
+                self.clear(below, inner, keep_directory=False)
+        finally:
+            os.close(below)
+        os.rmdir(name, dir_fd=directory)
+
+    def file(self, directory: int, name: str, row: list[Any]) -> None:
+        size, extents = row[7]
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
+        try:
+            for start, length in extents:
+                self.copy(descriptor, start, length)
+            os.ftruncate(descriptor, size)
+            self.finish(descriptor, row)
+        finally:
+            os.close(descriptor)
+
+    def copy(self, descriptor: int, start: int, length: int) -> None:
+        end = self.at + length
+        while self.at < end:
+            part = memoryview(os.pread(self.source, min(1 << 20, end - self.at), self.at))
+            if not part:
+                raise Unfit("the data of sealed files ends too early")
+            self.at += len(part)
+            while part:
+                written = os.pwrite(descriptor, part, start)
+                part, start = part[written:], start + written
+
+    def link(self, path: tuple[str, ...], directory: int, name: str) -> None:
+        """Give the entry at `path` another name."""
+        parent = os.dup(self.open[0][0])
+        try:
+            for part in path[:-1]:
+                following = open_below(parent, part)
+                os.close(parent)
+                parent = following
+            os.link(path[-1], name, src_dir_fd=parent, dst_dir_fd=directory, follow_symlinks=False)
+        finally:
+            os.close(parent)
+
+    def hide(self, directory: int, name: str) -> None:
+        """Make a whiteout: like the overlay itself, all of them as one node where that can be."""
+        if self.whiteout is not None:
+            with contextlib.suppress(OSError):  # it has as many names as a node can have
+                self.link(self.whiteout, directory, name)
+                return
+        os.mknod(name, stat.S_IFCHR, 0, dir_fd=directory)
+        self.whiteout = self.paths[-1]
+
+    def owners(self, row: list[Any]) -> tuple[int, int]:
+        owner, group = (self.uid if one == AGENT else one for one in row[4:6])
+        return owner, group
+
+    def leave(self) -> None:
+        """A directory is filled: give it what it is to have."""
+        descriptor, row = self.open.pop()
+        try:
+            if row is not None and row[2] == "directory":
+                self.finish(descriptor, row)
+        finally:
+            os.close(descriptor)
+
+    def finish(self, descriptor: int, row: list[Any]) -> None:
+        os.fchown(descriptor, *self.owners(row))
+        os.fchmod(descriptor, row[3] & 0o7777)
+        for name, value in row[8].items():
+            if not (name.startswith("user.") or name in ACL or name in OVERLAY):
+                raise Unfit(f"no attribute of sealed files: {name[:SAID]}")
+            data = bytes.fromhex(value)
+            os.setxattr(descriptor, name, with_owner(data, 0xFFFFFFFE, self.uid) if name in ACL else data)
+        os.utime(descriptor, ns=(row[6], row[6]))
+
+    def finish_unopened(self, directory: int, name: str, row: list[Any], mode: bool) -> None:
+        os.chown(name, *self.owners(row), dir_fd=directory, follow_symlinks=False)
+        if mode:
+            os.chmod(name, row[3] & 0o7777, dir_fd=directory)
+        os.utime(name, ns=(row[6], row[6]), dir_fd=directory, follow_symlinks=False)
+
+
+def whole(descriptor: int) -> bytes:
+    """All of a memory file."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+LISTED_LEFT = 50
+"""Processes, or other things, that one seal names as left out."""
+
+
+def left_out(settings: Settings) -> dict[str, list[str]]:
+    """What an episode has that no sealed file holds: living processes of the agent, and kernel objects."""
+    processes, objects = [], []
+    for name in sorted((name for name in os.listdir("/proc") if name.isdigit()), key=int):
+        with contextlib.suppress(OSError):
+            if (
+                os.stat(f"/proc/{name}").st_uid == settings.uid
+                and read_text(f"/proc/{name}/stat").rpartition(")")[2].split()[0] not in "ZX"
+            ):
+                processes.append(f"{name}: {read_text(f'/proc/{name}/cmdline').replace(chr(0), ' ').strip()[:200]}")
+    for place in ("/dev/shm", "/dev/mqueue"):
+        if os.path.isdir(place):
+            objects += [f"{place}/{name}" for name in sorted(os.listdir(place))]
+    for kind in ("shm", "msg", "sem"):
+        count = len(read_text(f"/proc/sysvipc/{kind}").splitlines()) - 1
+        objects += [f"{count} System V objects: {kind}"] if count else []
+    return {"processes": processes[:LISTED_LEFT], "objects": [one[:200] for one in objects[:LISTED_LEFT]]}
+
+
 # ---------------------------------------------------------------------------------------------------------- fingerprint
 
 TIME_WAIT_PER_NAMESPACE = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2]) >= (6, 1)
@@ -1223,8 +1644,12 @@ def measure_inside(settings: Settings) -> dict[str, str]:
 class Init:
     """The chamber's first process: builds the root, then forks a runner or worker for each request."""
 
-    def __init__(self, supervisor: Supervisor, channel: socket.socket) -> None:
+    def __init__(self, supervisor: Supervisor, channel: socket.socket, files: tuple[int, ...] = ()) -> None:
         self.settings = supervisor.settings
+        self.files = files
+        """Sealed files that the episode begins with: memory files of the table and of the data; empty for a clean start."""
+        self.laid = ""
+        """Digest of them, as they were found again after they were laid."""
         self.memory = supervisor.memory
         self.layers = list(supervisor.stack)
         self.redirect = supervisor.redirect
@@ -1245,6 +1670,8 @@ class Init:
         mount("tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=700,nr_inodes={settings.inodes}")
         for name in ("upper", "work", "root"):
             os.mkdir(f"{box}/{name}", 0o755)
+        if self.files:
+            self.laid = self.lay_files(f"{box}/upper")
         root = f"{box}/root"
         lower = ":".join([*(f"{CELL}/layers/{key}" for key in reversed(self.layers)), "/"])
         mount("overlay", root, "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={lower},upperdir={box}/upper,workdir={box}/work{self.redirect}")
@@ -1266,6 +1693,66 @@ class Init:
         mount(".", "/", None, MS_MOVE)  # the engine's seccomp profile blocks pivot_root
         os.chroot(".")
         os.chdir("/")
+
+    def lay_files(self, upper: str) -> str:
+        """Make the sealed files, before the first process of the agent; gives their digest as read back.
+
+        A child does it, so that nothing of them stays in init. For an upper layer, which is not mounted yet, it is shut in there. In the
+        `fresh` tier it makes them as the agent's user, who could have made each of them.
+        """
+        ours, theirs = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            said = b"!it ended"
+            try:
+                said = (self.laid_in(upper) if upper else self.laid_over()).encode()
+            except BaseException as error:  # noqa: BLE001 - the child must always answer, and never return into init's code
+                said = f"!{type(error).__name__}: {error}".encode("utf-8", "replace")[:SAID]
+            finally:
+                os.write(theirs, said)
+                os._exit(0)
+        os.close(theirs)
+        with os.fdopen(ours, "rb") as answers:
+            said = answers.read()
+        os.waitpid(pid, 0)
+        if not said or said.startswith(b"!"):
+            raise Unfit(f"they cannot be laid: {said[1:].decode('utf-8', 'replace')}")
+        return said.decode()
+
+    def laid_in(self, upper: str) -> str:
+        settings, rows = self.settings, json.loads(whole(self.files[0]))
+        if not self.redirect and any(OVERLAY[1] in row[8] for row in rows):
+            raise Unfit("directories were renamed, and the overlay of this kernel has no redirect_dir")
+        os.setgroups(sorted({settings.uid if row[5] == AGENT else row[5] for row in rows})[:32])  # else a mode loses its setgid bit
+        os.chdir(upper)
+        os.chroot(".")
+        top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        keep_capabilities(CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_SYS_ADMIN)
+        Laying(top, settings.uid, rows, self.files[1], over=False).lay()
+        sealing = Sealing(settings.uid, sys.maxsize)
+        sealing.walk(top, "", 1)
+        sealing.finish()
+        return sealing.digest
+
+    def laid_over(self) -> str:
+        settings = self.settings
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                rows = json.loads(whole(self.files[0]))
+                top = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                become_agent(settings, [top, *self.files, self.channel.fileno()])
+                Laying(top, settings.uid, rows, self.files[1], over=True).lay()
+                code = 0
+            finally:
+                os._exit(code)
+        if os.waitpid(pid, 0)[1]:
+            raise Unfit("the agent's user could not make them")
+        sealing = ChangeSealing(settings.uid, sys.maxsize, self.before)
+        sealing.places(self.places)
+        sealing.finish()
+        return sealing.digest
 
     def bound_kernel_objects(self) -> None:
         """Bound what outlives a command and what the cell's memory limit does not count. A kernel without one of them has none to bound."""
@@ -1290,6 +1777,10 @@ class Init:
             keep_capabilities(CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
             self.places = writable_places(self.settings.uid)
             self.before = tree(self.places, self.settings.uid, unlimited())
+            if self.files:
+                self.laid = self.lay_files("")
+        for descriptor in self.files:
+            os.close(descriptor)
         install_seccomp()
         if chamber:
             measure_inside(self.settings)  # brings the pages in that it needs; what counts is measured once the chamber is taken
@@ -1297,9 +1788,11 @@ class Init:
             os._exit(0)
         self.memory.begin()
         leaves = measure_inside(self.settings)
-        if chamber:
+        if self.laid:
+            leaves["upper"] = self.laid
+        elif chamber:
             leaves["upper"] = ",".join(sorted(os.listdir(self.upper)))
-        else:
+        if not chamber:
             leaves["files"] = short(repr(sorted(self.before.items())))
         answer(self.channel, 0, {"leaves": leaves})
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -1370,6 +1863,8 @@ class Init:
         try:
             if request["op"] == "changes":
                 self.answer_changes(request_id)
+            elif request["op"] == "seal":
+                self.answer_seal(request_id, request["most_bytes"])
             else:
                 run_file_operation(self.channel, request_id, request, descriptors, self.settings)
         except BaseException as error:  # noqa: BLE001 - a child must always answer, and never return into init's loop
@@ -1390,6 +1885,29 @@ class Init:
             answer(self.channel, request_id, {"failed": str(much), "cause": POLICY})
             return
         answer(self.channel, request_id, {}, json.dumps(found).encode())
+
+    def answer_seal(self, request_id: int, most_bytes: int) -> None:
+        """Send the episode's files whole: the data as it is read, then the table."""
+        settings, waiting = self.settings, bytearray()
+
+        def send(part: bytes) -> None:
+            waiting.extend(part)
+            while len(waiting) >= CHUNK:
+                self.channel.sendall(HEADER.pack(CHUNK, request_id, DATA) + waiting[:CHUNK])
+                del waiting[:CHUNK]
+
+        try:
+            if settings.tier == "chamber":
+                sealing = Sealing(settings.uid, most_bytes, send)
+                sealing.walk(self.upper, "", 1)
+            else:
+                sealing = changed = ChangeSealing(settings.uid, most_bytes, self.before, send)
+                changed.places([place for place in self.places if os.path.isdir(place)])
+        except (TooMuch, Unfit) as problem:
+            answer(self.channel, request_id, {"too_much" if isinstance(problem, TooMuch) else "unfit": str(problem)[:SAID]})
+            return
+        table = sealing.finish()
+        answer(self.channel, request_id, {"table": len(table), "left_out": left_out(settings)}, bytes(waiting) + table)
 
     def cancel(self, request_id: int) -> None:
         _, control = self.runners.get(request_id, (0, None))
@@ -1608,30 +2126,33 @@ class Supervisor:
         if dying:
             os.waitpid(dying, 0)
 
-    def make_beside(self, dying: int) -> tuple[dict[str, str], int]:
+    def make_beside(self, dying: int, files: tuple[int, ...]) -> tuple[dict[str, str], int]:
         """Make the next chamber while the old one ends; gives the leaves and what is still to be waited for.
 
         The two share nothing but the container's limits. Where an old one at its limits leaves no room, the new one is made after it.
         """
         try:
-            return self.make(), dying
+            return self.make(files), dying
         except OSError:
             self.finish_end(self.begin_end())
             if not dying:
                 raise
             self.finish_end(dying)
-            return self.make(), 0
+            return self.make(files), 0
 
-    def make(self) -> dict[str, str]:
-        """Take the chamber that was built ahead, or build one; gives the leaves that its init measures now."""
+    def make(self, files: tuple[int, ...]) -> dict[str, str]:
+        """Take the chamber that was built ahead, or build one; gives the leaves that its init measures now.
+
+        One that begins with sealed files is always built, since they must lie before its overlay stands.
+        """
         self.memory.begin()
-        spare, self.spare = self.spare, None
+        spare, self.spare = (None, self.spare) if files else (self.spare, None)
         if spare is not None:
             self.init, self.channel = spare
             with contextlib.suppress(OSError):  # it did not come up, as in a container at its limits
                 return self.report()
             self.finish_end(self.begin_end())
-        self.init, self.channel = self.spawn()
+        self.init, self.channel = self.spawn(files)
         return self.report()
 
     def build_ahead(self) -> None:
@@ -1648,7 +2169,7 @@ class Supervisor:
             os.waitpid(spare[0], 0)
             spare[1].close()
 
-    def spawn(self) -> tuple[int, socket.socket]:
+    def spawn(self, files: tuple[int, ...] = ()) -> tuple[int, socket.socket]:
         """Start a chamber's init, which builds at once, and measures and reports once it is told to."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         flags = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET if self.settings.tier == "chamber" else 0
@@ -1667,8 +2188,11 @@ class Supervisor:
                 null = os.open("/dev/null", os.O_RDWR)
                 os.dup2(null, 0)
                 os.dup2(null, 1)
-                close_all_but([theirs.fileno(), self.memory.descriptor])
-                Init(self, theirs).run()
+                close_all_but([theirs.fileno(), self.memory.descriptor, *files])
+                Init(self, theirs, files).run()
+            except Unfit as problem:
+                receive(theirs)  # what is unread at the end would take the place of the answer
+                answer(theirs, 0, {"unfit": str(problem)[:SAID]})
             except BaseException as error:  # noqa: BLE001 - the clone must never return into the supervisor's loop
                 answer(theirs, 0, {"failed": f"{type(error).__name__}: {error}"[:SAID]})
             finally:
@@ -1681,6 +2205,7 @@ class Supervisor:
 
         Raises:
             OSError: it could not be built, or has ended.
+            Unfit: the sealed files that it was to begin with cannot be laid.
         """
         assert self.channel is not None
         self.channel.send(HEADER.pack(0, 0, REQUEST))
@@ -1691,6 +2216,8 @@ class Supervisor:
             if kind == END:
                 break
         report = json.loads(body)
+        if "unfit" in report:
+            raise Unfit(report["unfit"])
         if "failed" in report:
             raise OSError(errno.EIO, report["failed"])
         leaves: dict[str, str] = report["leaves"]
@@ -1698,7 +2225,7 @@ class Supervisor:
 
     def measure_outside(self) -> dict[str, str]:
         """Leaves that the supervisor tells: layers, and that nothing but itself and the new init runs in the container."""
-        allowed = {1, self.init}
+        allowed = {1, self.init, self.spare[0] if self.spare else 0}
         strangers = []
         for name in os.listdir("/proc"):
             if name.isdigit() and int(name) not in allowed:
@@ -1718,12 +2245,21 @@ class Supervisor:
                 rows.append(f"{key[:12]}=laid")
         return ",".join(rows)
 
-    def restore(self) -> dict[str, Any]:
-        """End what was, make it anew, and tell what stands there now."""
+    def restore(self, files: tuple[int, ...]) -> dict[str, Any]:
+        """End what was, make it anew, with sealed files where there are some, and tell what stands there now."""
         while self.slow:  # one that has answered may not be gone yet
             os.waitpid(self.slow.pop(), 0)
         times = [time.monotonic()]
-        leaves, dying = self.make_beside(self.begin_end())
+        dying = self.begin_end()
+        if self.settings.tier == "fresh":  # one that was not used; both would be in one process list
+            self.finish_end(dying)
+            dying = 0
+        try:
+            leaves, dying = self.make_beside(dying, files)
+        except Unfit:
+            self.finish_end(self.begin_end())
+            self.finish_end(dying)
+            raise
         times.append(time.monotonic())
         self.finish_end(dying)
         self.memory.begin()  # the old chamber's last kills are not the new one's
@@ -1791,7 +2327,7 @@ class Supervisor:
         elif operation == "layer":
             self.receive_layer(request_id, request, descriptors)
         elif operation == "restore":
-            self.guarded(request_id, self.restore)
+            self.guarded(request_id, lambda: self.restore(tuple(descriptors)))
             self.build_ahead()
         elif operation == "deep":
             self.in_child(request_id, self.deep)
@@ -1803,6 +2339,8 @@ class Supervisor:
     def guarded(self, request_id: int, action: object) -> None:
         try:
             self.finish(request_id, action())  # type: ignore[operator]
+        except Unfit as problem:
+            self.finish(request_id, {"unfit": str(problem)})
         except OSError as error:
             self.finish(request_id, {"failed": str(error)})
 

@@ -13,16 +13,17 @@ must be there. pytest is imported here and nowhere else in the package. Each tes
 
 import pytest
 
-pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("base", "commands", "output", "files", "resets", "denials")))
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("base", "commands", "output", "files", "resets", "denials", "sealing")))
 
 from wardian.sandbox.contract.commands import CommandContract  # noqa: E402 - the rewriting must be set up first
 from wardian.sandbox.contract.denials import DenialContract  # noqa: E402
 from wardian.sandbox.contract.files import FileContract  # noqa: E402
 from wardian.sandbox.contract.output import OutputContract  # noqa: E402
 from wardian.sandbox.contract.resets import ResetContract  # noqa: E402
+from wardian.sandbox.contract.sealing import SealContract  # noqa: E402
 
 
-class CellContract(CommandContract, OutputContract, FileContract, ResetContract, DenialContract):
+class CellContract(CommandContract, OutputContract, FileContract, ResetContract, SealContract, DenialContract):
     """All of it. Override the fixture `make_cell`."""
 
 

@@ -10,7 +10,7 @@ Ids and times are the world's: `allocate_id` gives ids that a rollback takes bac
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -18,6 +18,8 @@ from typing import TypeAlias
 from sqlalchemy import MetaData
 from sqlalchemy.orm import Session
 
+from wardian.sandbox.database.sealed import SealedDatabase
+from wardian.sandbox.errors import SnapshotRefused
 from wardian.sandbox.fingerprint import Fingerprint
 
 Scalar: TypeAlias = bool | int | str | None
@@ -151,6 +153,14 @@ class WorldDatabase(ABC):
         """An immutable copy of this moment."""
 
     @abstractmethod
+    def seal(self, copies: Sequence[FrozenDatabase] = ()) -> SealedDatabase:
+        """This moment as data, and of older moments the `copies`, oldest first, which must be of this clone and not closed.
+
+        Raises:
+            RuntimeError: a transaction is open.
+        """
+
+    @abstractmethod
     def changes_since_start(self) -> tuple[RowChange, ...]:
         """All rows that differ from the template, by table and key."""
 
@@ -183,3 +193,23 @@ class Template(ABC):
         Raises:
             TemplateBroken: the template on disk is not what was sealed.
         """
+
+    @abstractmethod
+    def restore(self, sealed: SealedDatabase) -> tuple[WorldDatabase, tuple[FrozenDatabase, ...]]:
+        """A clone in the state that was sealed, and the frozen copies that were sealed with it, each proved.
+
+        Raises:
+            SnapshotRefused: it was sealed of another template.
+            LeakDetected: what was made is not what was sealed.
+            TemplateBroken, DatabaseLost: as `clone`.
+        """
+
+
+def check_template(template: Template, sealed: SealedDatabase) -> None:
+    """Look whether `sealed` is of `template`.
+
+    Raises:
+        SnapshotRefused: it is not.
+    """
+    if sealed.template_key != template.key:
+        raise SnapshotRefused(f"the database of a snapshot is of the template {sealed.template_key}, and here it is {template.key}")

@@ -13,7 +13,8 @@ from wardian.envs.registry import cell_spec
 from wardian.envs.task import Task
 from wardian.envs.worlds.toy.schema import Member
 from wardian.sandbox.cell import Cell
-from wardian.sandbox.database.base import Template, WorldDatabase
+from wardian.sandbox.database.base import FrozenDatabase, Template, WorldDatabase
+from wardian.sandbox.database.sealed import SealedDatabase
 from wardian.sandbox.errors import LeakDetected
 from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.sandbox.lease import Lease
@@ -39,6 +40,9 @@ class DirtyTemplate(Template):
             with database.transaction() as session:
                 session.add(Member(id=99, name="left behind", suspended=False))
         return database
+
+    def restore(self, sealed: SealedDatabase) -> tuple[WorldDatabase, tuple[FrozenDatabase, ...]]:
+        return self.clean.restore(sealed)
 
 
 class DirtyPool(CellPool):

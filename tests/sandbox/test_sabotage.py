@@ -34,7 +34,7 @@ assert ctypes.CDLL(None, use_errno=True).setns(os.open(f'/proc/{{pid}}/ns/net', 
 class KeepingCell(FreshCell):
     """Sabotage: its reset goes on with the container that the episode had."""
 
-    async def _prepare(self) -> Container:
+    async def _prepare(self, clean_is_enough: bool) -> Container:
         return self._running()
 
 

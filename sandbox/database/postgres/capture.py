@@ -69,3 +69,5 @@ def install_triggers(link: Link, wires: Sequence[Wire]) -> None:
                 f"CREATE TRIGGER {name.removeprefix('public.')} AFTER {event} ON public.{quoted(wire.shape.name)} {referencing}"
                 f" FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
             )
+            # Also when a state is put back, for which foreign keys are switched off.
+            link.execute(f"ALTER TABLE public.{quoted(wire.shape.name)} ENABLE ALWAYS TRIGGER {name.removeprefix('public.')}")

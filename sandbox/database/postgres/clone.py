@@ -1,8 +1,9 @@
 """One episode's clone of a Postgres template."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -13,17 +14,18 @@ from sqlalchemy.orm import Session
 from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar, Written
 from wardian.sandbox.database.calls import JournalledDatabase, rolled_back
 from wardian.sandbox.database.engines import IN_CALL
-from wardian.sandbox.database.journal import Journal
+from wardian.sandbox.database.journal import Journal, Window
 from wardian.sandbox.database.postgres import query
 from wardian.sandbox.database.postgres.building import sums_of
 from wardian.sandbox.database.postgres.capture import TAKE
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
-from wardian.sandbox.database.postgres.frozen import FrozenCopy, Moment
+from wardian.sandbox.database.postgres.frozen import FrozenCopy, Moment, window_of
 from wardian.sandbox.database.postgres.problems import DISK_FULL, lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
 from wardian.sandbox.database.postgres.server import TOOLS, Link, Server
 from wardian.sandbox.database.rows import fingerprint_of
+from wardian.sandbox.database.sealed import SealedDatabase, SealedState, packed
 from wardian.sandbox.errors import DatabaseLost, DatabaseProblem, DatabaseProblemKind, SandboxError
 from wardian.sandbox.fingerprint import Fingerprint
 
@@ -84,15 +86,18 @@ class PostgresDatabase(JournalledDatabase):
             raise rolled_back()
         cursor = self._raw.execute(_END)
         cursor.nextset()
-        reports = sorted(cursor.fetchall())
+        self._committed(self._raw, cursor.fetchall())
+
+    def _committed(self, link: Link, reports: list[Any]) -> None:
+        """Note the reports of the transaction that runs on `link`, and commit it."""
         mark = self._mark
-        for _, table, added, cells in reports:
+        for _, table, added, cells in sorted(reports):
             row = self._sealed.wires[table].read(cells)
             mark = (self._journal.added if added else self._journal.removed)(mark, table, *row)
         if reports:
             self._moment.pass_by()
         try:
-            self._raw.execute(b"COMMIT")
+            link.execute(b"COMMIT")
         finally:
             if reports:
                 self._moment = Moment(self._copy)
@@ -148,7 +153,32 @@ class PostgresDatabase(JournalledDatabase):
 
     def freeze(self) -> FrozenDatabase:
         with self._alone():
-            return FrozenCopy(self._moment, self._sealed.engine, self._journal.fingerprint())
+            return FrozenCopy(self._moment, self._sealed.engine, self._journal.fingerprint(), self._journal.window())
+
+    @property
+    def name(self) -> str:
+        """Of the database on its server."""
+        return self._copy.name
+
+    @property
+    def wires(self) -> tuple[Wire, ...]:
+        """The tables of the clone, as its journal counts them."""
+        return self._sealed.wires
+
+    def window(self) -> Window:
+        """First and last row of each key that changed since the start."""
+        return self._journal.window()
+
+    def adopt(self, link: Link) -> None:
+        """Commit the transaction that an administrator's connection to this clone has open, and follow what it changed."""
+        with self._alone():
+            self._committed(link, link.execute(TAKE.encode()).fetchall())
+
+    def seal(self, copies: Sequence[FrozenDatabase] = ()) -> SealedDatabase:
+        with self._alone():
+            older = tuple(SealedState(copy.fingerprint(), _rows(window_of(copy))) for copy in copies)
+            present = SealedState(self._journal.fingerprint(), _rows(self._journal.window()))
+            return SealedDatabase(self.template_key, present, older)
 
     def _let_go(self) -> None:
         with suppress(SandboxError):  # the server is gone, and with it what a copy would show
@@ -156,6 +186,10 @@ class PostgresDatabase(JournalledDatabase):
         if self._connection is not None:
             self._connection.close()
         self._copy.close()
+
+
+def _rows(window: Window) -> bytes:
+    return packed([[table, first, last] for (table, _), (first, last) in window.items()])
 
 
 def _escaped(name: str) -> str:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows
 from wardian.sandbox.database.engines import IN_CALL
+from wardian.sandbox.database.journal import Window
 from wardian.sandbox.database.postgres import query
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.problems import lost, problem_of
@@ -70,12 +71,14 @@ class Moment:
 class FrozenCopy(FrozenDatabase):
     """A copy of one moment; see `Moment`."""
 
-    def __init__(self, moment: Moment, engine: PostgresEngine, fingerprint: Fingerprint) -> None:
+    def __init__(self, moment: Moment, engine: PostgresEngine, fingerprint: Fingerprint, window: Window) -> None:
         moment.holders += 1
         self._moment: Moment | None = moment
         self._give_back = weakref.finalize(self, moment.release)  # a copy that nobody closed must not keep its connection
         self._engine = engine
         self._fingerprint = fingerprint
+        self.window = window
+        """What differed from the template then; see `Journal.window`."""
 
     def session(self) -> AbstractContextManager[Session]:
         return self._session()
@@ -133,3 +136,9 @@ def _asked(moment: Moment, raw: psycopg.Connection[Any], sql: str) -> None:
         raw.execute(sql.encode())
     except psycopg.Error as error:
         raise lost(moment.copy.server.url, error) from error
+
+
+def window_of(copy: FrozenDatabase) -> Window:
+    """What a frozen copy of this engine differs in from the template."""
+    assert isinstance(copy, FrozenCopy), "a copy is sealed by the engine that made it"
+    return copy.window

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import psycopg
 
-from wardian.sandbox.database.base import Template, TemplateSource
+from wardian.sandbox.database.base import FrozenDatabase, Template, TemplateSource, check_template
 from wardian.sandbox.database.keys import template_key
 from wardian.sandbox.database.postgres.building import Sums, build, schema_statements, sums_of
 from wardian.sandbox.database.postgres.cells import Wire, quoted, wires_of
@@ -18,8 +18,10 @@ from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.resources import Copy
+from wardian.sandbox.database.postgres.sealing import restore
 from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
+from wardian.sandbox.database.sealed import SealedDatabase
 from wardian.sandbox.errors import DatabaseLost, TemplateBroken
 
 PATIENCE_S = 40.0
@@ -77,6 +79,15 @@ class PostgresTemplate(Template):
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.2)  # a server that restarts, or whose successor starts, is worth waiting for
+
+    def restore(self, sealed: SealedDatabase) -> tuple[PostgresDatabase, tuple[FrozenDatabase, ...]]:
+        check_template(self, sealed)
+        database = self.clone()
+        try:
+            return database, restore(database, self._server.url_of(database.name), sealed)
+        except BaseException:
+            database.close()
+            raise
 
     def _spare(self) -> Copy | None:
         while (spare := self._keeper.take()) is not None:

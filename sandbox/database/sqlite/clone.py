@@ -1,7 +1,7 @@
 """One episode's clone of an SQLite template."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,12 +14,14 @@ from wardian.sandbox.database.engines import IN_CALL
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.rows import TableShape, fingerprint_of, summed
+from wardian.sandbox.database.sealed import SealedDatabase, SealedState
 from wardian.sandbox.database.sqlite.connection import mark_of, open_clone, quoted, rows_of
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
-from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment
+from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment, image_of
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.query import AgentQueries
 from wardian.sandbox.database.sqlite.roles import Role
+from wardian.sandbox.database.sqlite.sealing import difference
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 from wardian.sandbox.fingerprint import Fingerprint
 
@@ -42,13 +44,14 @@ class Sealed:
 class SqliteDatabase(JournalledDatabase):
     """A clone in memory."""
 
-    def __init__(self, sealed: Sealed) -> None:
-        journal = Journal(sealed.shapes, sealed.counts, sealed.totals)
+    def __init__(self, sealed: Sealed, image: bytes | None = None, journal: Journal | None = None) -> None:
+        """`image` and `journal` are those of a state that was sealed; by default the clone begins at the start."""
+        journal = journal or Journal(sealed.shapes, sealed.counts, sealed.totals)
         super().__init__(sealed.key, journal)
         self._sealed = sealed
         self._dates = DateFunctions()
         self._role = Role(sealed.tables, writes=True)
-        self._raw = open_clone(sealed.image, self._dates, journal, self._role)
+        self._raw = open_clone(sealed.image if image is None else image, self._dates, journal, self._role)
         self._queries = AgentQueries(self._raw, sealed.tables, self._dates)
         self._connection: Connection | None = None
         self._moment = Moment(self._raw, self._lock)
@@ -121,6 +124,13 @@ class SqliteDatabase(JournalledDatabase):
     def freeze(self) -> FrozenDatabase:
         with self._alone():
             return FrozenImage(self._moment, self._sealed.engine, self._sealed.tables, self._journal.fingerprint())
+
+    def seal(self, copies: Sequence[FrozenDatabase] = ()) -> SealedDatabase:
+        with self._alone():
+            base, now = self._sealed.image, self._raw.serialize()
+            older = tuple(SealedState(copy.fingerprint(), difference(image_of(copy), base)) for copy in copies)
+            present = SealedState(self._journal.fingerprint(), difference(now, base))
+            return SealedDatabase(self.template_key, present, older, self._journal.seal())
 
     def _let_go(self) -> None:
         self._moment.pass_by()

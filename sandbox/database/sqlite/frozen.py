@@ -77,11 +77,20 @@ class FrozenImage(FrozenDatabase):
             raw.close()
             dates.close()
 
-    def _open(self, dates: DateFunctions) -> sqlite3.Connection:
+    @property
+    def image(self) -> bytes:
+        """The bytes of that moment.
+
+        Raises:
+            RuntimeError: it is closed.
+        """
         image = None if self._moment is None else self._moment.materialise()
         if image is None:
             raise RuntimeError("this frozen database is closed")
-        raw = open_image(image, dates)
+        return image
+
+    def _open(self, dates: DateFunctions) -> sqlite3.Connection:
+        raw = open_image(self.image, dates)
         raw.execute("PRAGMA query_only = ON")
         raw.set_authorizer(self._role)
         return raw
@@ -100,3 +109,9 @@ class FrozenImage(FrozenDatabase):
                 moment.holders -= 1
                 if not moment.holders:
                     moment.image = None
+
+
+def image_of(copy: FrozenDatabase) -> bytes:
+    """The bytes of a frozen copy of this engine."""
+    assert isinstance(copy, FrozenImage), "a copy is sealed by the engine that made it"
+    return copy.image

@@ -12,13 +12,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
-from wardian.sandbox.database.base import Template, TemplateSource
+from wardian.sandbox.database.base import Template, TemplateSource, check_template
+from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.keys import template_key
 from wardian.sandbox.database.rows import SEQUENCES, fingerprint_of, shapes_of
+from wardian.sandbox.database.sealed import SealedDatabase
 from wardian.sandbox.database.sqlite.building import Built, build_image, image_of_file, schema_text
 from wardian.sandbox.database.sqlite.clone import Sealed, SqliteDatabase
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
+from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment
+from wardian.sandbox.database.sqlite.sealing import applied
 from wardian.sandbox.errors import TemplateBroken
 from wardian.sandbox.fingerprint import digest
 
@@ -71,6 +76,16 @@ class SqliteTemplate(Template):
 
     def clone(self) -> SqliteDatabase:
         return SqliteDatabase(self._sealed)
+
+    def restore(self, sealed: SealedDatabase) -> tuple[SqliteDatabase, tuple[FrozenImage, ...]]:
+        check_template(self, sealed)
+        own = self._sealed
+        images = [applied(state.body, own.image) for state in (*sealed.copies, sealed.present)]
+        moments = [Moment(None, RLock(), image) for image in images[:-1]]
+        copies = tuple(
+            FrozenImage(moment, own.engine, own.tables, state.fingerprint) for moment, state in zip(moments, sealed.copies, strict=True)
+        )
+        return SqliteDatabase(own, images[-1], Journal.restored(own.shapes, sealed.journal)), copies
 
 
 class _Place:

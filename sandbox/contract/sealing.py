@@ -1,0 +1,131 @@
+"""Sealed files: whatever an agent can make comes back in any cell, and nothing more than that."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+
+from wardian.sandbox.cell import Cell, Tier
+from wardian.sandbox.contract.base import SPEC, UID, CellSuite, MakeCell, printed, python, run
+from wardian.sandbox.errors import LeakDetected, SnapshotRefused, SnapshotTooLarge
+from wardian.sandbox.files import FileEntry, FileLayer
+from wardian.sandbox.sealed import SealedFiles
+
+ALL_KINDS = r"""
+set -e
+mkdir -p a/b/c empty; echo hi > a/f; chmod 640 a/f; chmod 000 a/b; ln -s /etc/passwd lnk; ln -s / up; ln a/f a/g; ln a/f hard
+mkfifo fifo; ln fifo fifo2
+python3 - <<'END'
+import os, socket
+socket.socket(socket.AF_UNIX).bind('sock')
+os.mkdir(b'odd\xff\xfe')
+open(b'odd\xff\xfe/new\nline', 'w').write('x')
+with open('sparse', 'wb') as sparse:
+    sparse.truncate(15 << 20)
+    sparse.seek(5 << 20)
+    sparse.write(b'z' * 5000)
+for path, name, value in (('a/f', 'user.note', b'\x00\x01'), ('empty', 'user.\u00e9', b'v')):
+    try:
+        os.setxattr(path, name, value)
+    except OSError:
+        pass
+END
+echo more >> given/a.txt; rm given/deep/b.txt; rmdir given/deep; mkdir given/deep; mv given taken; mkdir given; echo n > given/a.txt
+chmod 4755 hard; chmod 2755 empty; chmod 1777 a; touch -d 2001-02-03 a/g; rm -f taken/run.sh; ln -s run taken/run.sh
+echo t > /tmp/t; mkdir -p /var/tmp/x; echo y > /var/tmp/x/y; ln /var/tmp/x/y /var/tmp/x/z; chmod 500 odd*
+"""
+SHOWN = r"""
+find . /tmp /var/tmp -mindepth 1 -not -path ./a/b/c -printf '%p %y %m %s %n %l %U %G\n' 2>/dev/null | sed "s/ $(id -u)\b/ me/g" | sort
+du -k sparse; stat -c %Y a/g; cat taken/a.txt given/a.txt odd*/*; [ hard -ef a/g ] && echo same; [ fifo -ef fifo2 ] && echo same
+python3 -c "
+import os
+for path in 'a/f', 'empty':
+    print(sorted((name, os.getxattr(path, name)) for name in os.listxattr(path)))"
+"""
+
+
+def forged(files: SealedFiles, **changes: Any) -> SealedFiles:
+    """The same files with their first entry changed: `name`, `kind`, `depth`, `content` or `attributes`."""
+    rows = json.loads(files.table)
+    places = {"depth": 0, "name": 1, "kind": 2, "content": 7, "attributes": 8}
+    for field, value in changes.items():
+        rows[-1][places[field]] = value
+    return replace(files, table=json.dumps(rows).encode())
+
+
+FORGERIES: tuple[dict[str, Any], ...] = (
+    {"name": ".."},
+    {"name": "../../escaped"},
+    {"name": "/workspace/escaped"},
+    {"name": ""},
+    {"depth": 9},
+    {"depth": 0},
+    {"kind": "device"},
+    {"content": [4, [[0, 1 << 20]]]},
+    {"attributes": {"security.capability": "00"}},
+    {"attributes": {"trusted.overlay.metacopy": ""}},
+)
+
+
+@pytest.mark.anyio
+class SealContract(CellSuite):
+    async def test_all_that_an_agent_made_comes_back_in_this_cell_and_in_another(self, cell: Cell, make_cell: MakeCell) -> None:
+        await printed(cell, ALL_KINDS)
+        shown, changes = await printed(cell, SHOWN), await cell.changes()
+        files = await cell.seal_files()
+        assert files.size_bytes < 64 * 1024
+        other = make_cell(SPEC, UID + 1)
+        try:
+            await other.start()
+            await other.restore()
+            for place in (other, cell):
+                await place.restore(files)
+                assert (await place.changes()).digest == changes.digest
+                assert (await place.seal_files()).key == files.key
+                assert await printed(place, SHOWN) == shown
+                assert await printed(place, "rm -rf taken/deep; echo on > given/a.txt; cat given/a.txt") == "on\n"
+            await cell.restore()
+            assert (await cell.changes()).changes == {}
+        finally:
+            await other.stop()
+
+    async def test_more_than_allowed_is_refused_and_the_episode_goes_on(self, cell: Cell) -> None:
+        await cell.write_files(FileLayer({"/workspace/big": FileEntry(bytes(range(256)) * 40)}))
+        with pytest.raises(SnapshotTooLarge, match="more than 10000 bytes"):
+            await cell.seal_files(10_000)
+        await python(cell, "import os\nfor i in range(1100): os.symlink('x' * 4000, str(i))")
+        with pytest.raises(SnapshotTooLarge, match="too many or too long"):
+            await cell.seal_files()
+        assert await printed(cell, "find . -type l -delete; wc -c < big") == "10240\n"
+        assert len((await cell.seal_files(20_000)).data) == 10_240
+
+    async def test_what_runs_meanwhile_is_named_and_left_out(self, cell: Cell) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, cell, "exec sleep 7731")
+            with anyio.fail_after(10):
+                while not any("sleep 7731" in one for one in (await cell.seal_files()).left_out.processes):
+                    pass
+            group.cancel_scope.cancel()
+        await printed(cell, "echo x > /dev/shm/left")
+        files = await cell.seal_files()
+        assert (files.left_out.processes, files.left_out.objects) == ((), ("/dev/shm/left",))
+        assert files.empty
+        await cell.restore(files)
+        assert (await cell.changes()).changes == {}
+
+    async def test_forged_damaged_and_foreign_files_are_refused_and_reach_nothing(self, cell: Cell) -> None:
+        await printed(cell, "echo abc > zz")
+        files = await cell.seal_files()
+        start = {**json.loads(files.start), "image": "another", "tier": "none"}
+        with pytest.raises(SnapshotRefused, match=r"image: 'another', and here .*tier: 'none', and here"):
+            await cell.restore(replace(files, start=json.dumps(start)))
+        assert await printed(cell, "cat zz") == "abc\n"
+        for changes in FORGERIES if cell.tier is Tier.CHAMBER else FORGERIES[:2]:
+            with pytest.raises(SnapshotRefused, match="cannot be laid"):
+                await cell.restore(forged(files, **changes))
+        await cell.restore(files)
+        assert await printed(cell, "cat zz; ls / /workspace | grep -c escaped; true") == "abc\n0\n"
+        with pytest.raises(LeakDetected, match="upper"):
+            await cell.restore(replace(files, table=files.table + b" "))
