@@ -46,11 +46,14 @@ def insert_rows(database: WorldDatabase, metadata: MetaData, task: Task) -> tupl
     """Add the rows of `task` in one transaction; gives the changes that it made.
 
     Raises:
-        TaskError: the world has no such table, or refuses a row.
+        TaskError: the world has no such table, or refuses a row; or rows of one table have different columns.
     """
     unknown = sorted(set(task.rows) - set(metadata.tables))
     if unknown:
         raise TaskError(f"rows: {task.id} adds to {', '.join(unknown)}; the world has {', '.join(metadata.tables)}")
+    for table, rows in task.rows.items():  # inserted together, they would all get the first one's columns
+        if len({frozenset(row) for row in rows}) > 1:
+            raise TaskError(f"rows: those that {task.id} adds to {table} have different columns; give each row all of them")
     try:
         with database.transaction() as session:
             for table, rows in task.rows.items():

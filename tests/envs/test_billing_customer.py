@@ -184,7 +184,8 @@ async def test_question_and_answer_become_messages_of_the_ticket(env: ToolEnviro
 async def test_the_last_word_must_be_known_before_the_decision(
     env: ToolEnvironment, corrects_at: int, asked: tuple[Message, ...], known: bool
 ) -> None:
-    task = search(lambda task: task.parameters["refund_cents"] > 0, withheld="invoice", corrects_at=corrects_at, posted_late=False)
+    fits: dict[str, object] = {"withheld": "invoice", "corrects_at": corrects_at, "posted_late": False, "window_lapses": "never"}
+    task = search(lambda task: task.parameters["refund_cents"] > 0, **fits)
     steps = await played(env, task, *asked, *handled(task))
     assert set(failed(steps[-1])) == {"order"}  # no evidence was looked at
     assert ("must be asked" in failed(steps[-1])["order"].detail) == (not known)
@@ -200,7 +201,7 @@ async def test_what_comes_after_the_decision_is_too_late(env: ToolEnvironment) -
 
 
 async def test_a_question_by_reply_is_answered_later_and_is_not_the_reply(env: ToolEnvironment) -> None:
-    task = search(withheld="invoice", corrects_at=0, posted_late=False)
+    task = search(withheld="invoice", corrects_at=0, posted_late=False, window_lapses="never")
     asked, waited, *_, last = await played(env, task, reply(task, "Which invoice do you mean?"), call("wait", seconds=120), *handled(task))
     assert (heard(asked), str(task.parameters["invoice_id"]) in heard(waited)) == ("", True)
     assert set(failed(last)) == {"order"}
@@ -244,8 +245,58 @@ async def test_a_late_charge_shows_within_ten_minutes(env: ToolEnvironment) -> N
     assert "payment_posted" in [event.kind for event in waited.info.background]
 
 
+def lapsing(when: str, **wanted: object) -> Task:
+    """A dispute in which a refund is due and the gateway's window of its payment lapses."""
+    return search(lambda task: task.parameters["refund_cents"] > 0, withheld="nothing", posted_late=False, window_lapses=when, **wanted)
+
+
+def handed_over(task: Task) -> tuple[Action, ...]:
+    """What is right once the window has lapsed."""
+    ticket, note = task.parameters["ticket_id"], "{refund_cents} cents are due on payment {payment_id}.".format(**task.parameters)
+    escalate = call("escalate_ticket", ticket_id=ticket, queue="refunds-approval", note=note)
+    return reply(task, "Your ticket was handed over."), escalate, Message("Done.")
+
+
+@pytest.mark.parametrize(("when", "seconds"), [("soon", 90), ("later", 900)])
+async def test_what_is_right_depends_on_whether_the_window_had_lapsed(env: ToolEnvironment, when: str, seconds: int) -> None:
+    task = lapsing(when, told_first=False)
+    *_, in_time = await played(env, task, *handled(task))
+    *_, too_early = await played(env, task, *handed_over(task))
+    lapsed, refused, *_, too_late = await played(env, task, call("wait", seconds=seconds), *handled(task))
+    *_, after_it = await played(env, task, call("wait", seconds=seconds), *handed_over(task))
+    assert set(failed(in_time)) == {"order"}  # no evidence was looked at
+    assert set(failed(too_early)) == {"order", "refund", "ticket", "nothing_else"}
+    assert [event.kind for event in lapsed.info.background if event.effects and event.kind == "window_lapses"] == ["window_lapses"]
+    assert refused.observation.results[0]["status"] == "conflict"
+    assert "has lapsed" in refused.observation.results[0]["error"]
+    assert set(failed(too_late)) == {"order", "ticket"}
+    assert set(failed(after_it)) == {"order"}
+
+
+async def test_a_window_shows_whether_it_is_open_and_holds_for_disputes_too(env: ToolEnvironment) -> None:
+    task = lapsing("soon")
+    payment, ticket = task.parameters["payment_id"], task.parameters["ticket_id"]
+    look, dispute = call("get_payment", payment_id=payment), call("open_dispute", payment_id=payment, ticket_id=ticket, reason="none")
+    before, _, after, refused = await played(env, task, look, call("wait", seconds=90), look, dispute)
+    shown = [step.observation.results[0]["result"]["dispute_window"] for step in (before, after)]
+    assert (shown, refused.observation.results[0]["status"]) == (["open", "lapsed"], "conflict")
+
+
+async def test_a_refund_in_time_stands_when_the_window_lapses_before_the_ticket_is_closed(env: ToolEnvironment) -> None:
+    task = lapsing("soon", told_first=False)
+    refund, *others = handled(task)
+    *_, last = await played(env, task, refund, call("wait", seconds=90), *others)
+    assert set(failed(last)) == {"order"}
+
+
+async def test_a_window_of_a_charge_that_shows_late_lapses_after_it(env: ToolEnvironment) -> None:
+    task = search(lambda task: bool(task.events) and task.events[0].kind == "payment_posted", posted_late=True, window_lapses="soon")
+    _, last = await played(env, task, call("wait", seconds=540), call("wait", seconds=400))
+    assert [event.effects[0]["kind"] for event in last.info.background if event.kind == "window_lapses"] == ["window_lapsed"]
+
+
 async def test_what_a_colleague_does_is_not_the_agents_doing(env: ToolEnvironment) -> None:
-    task = search(withheld="nothing", posted_late=False)
+    task = search(withheld="nothing", posted_late=False, window_lapses="never")
     waited, *_, last = await played(env, task, call("wait", seconds=1700), *handled(task))
     done = {str(row.after["author"]) for row in waited.info.database if row.table == "messages" and row.after}
     assert {event.kind for event in waited.info.background} == {"colleague_resolves"}

@@ -1,11 +1,12 @@
 """The desk's tools on a clone, without a cell: contracts, odd arguments, and amounts up to the last cent."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from wardian.envs.errors import TaskError
 from wardian.envs.registry import load_world
 from wardian.envs.start import insert_rows
 from wardian.envs.task import Difficulty
@@ -184,3 +185,11 @@ async def test_a_look_at_what_is_not_there_says_so(desk: Desk, tool: str, key: s
 async def test_an_agent_that_the_desk_does_not_know_may_do_nothing(desk: Desk) -> None:
     result, event = await desk.toolbox.call(desk.world, ToolCall("issue_refund", REFUND), agent_id="agent-8", step=1)
     assert (result.status, event.committed) == (Status.PERMISSION_DENIED, False)
+
+
+async def test_rows_of_different_columns_are_refused(template: Template) -> None:
+    database = template.clone()
+    mixed = replace(TASK, rows={**TASK.rows, "payments": (*TASK.rows["payments"], {"id": 1})})
+    with pytest.raises(TaskError, match="adds to payments have different columns; give each row all of them"):
+        insert_rows(database, WORLD.template.metadata, mixed)
+    database.close()

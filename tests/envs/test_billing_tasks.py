@@ -157,7 +157,7 @@ def test_the_policy_names_only_what_exists() -> None:
     }
     others |= {"statement.csv", "statement.txt", "format.txt", "ledger.csv", "/workspace/reports/<ticket id>.csv", ",".join(COLUMNS)}
     others |= {"CARD", "FX", "RVSL", "FEE", "INV", "-R", "fees", *ITEMS}
-    others |= {"chargeback", "chargeback_withdrawn", "contract", "paid_at", "created_at"}
+    others |= {"chargeback", "chargeback_withdrawn", "contract", "paid_at", "created_at", "lapsed"}
     named = set(re.findall(r"`([^`]+)`", WORLD.policy))
     assert named <= tools | codes | arguments | files | others
     assert {"double_charge", "wrong_plan", "after_cancellation", "proration", "issue_refund"} <= named

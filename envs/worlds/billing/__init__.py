@@ -21,7 +21,7 @@ def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="billing",
-        version="4",
+        version="5",
         title="Support desk of a subscription company",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource(

@@ -203,7 +203,8 @@ def _invoice(built: Built, customer_id: int, subscription: int, plan: str, perio
 
 def _payment(built: Built, rng: Random, invoice: int, customer_id: int, cents: int, at: datetime) -> tuple[int, str]:
     ref = gateway_ref(rng)
-    return built.add("payments", invoice_id=invoice, customer_id=customer_id, amount_cents=cents, gateway_ref=ref, paid_at=at), ref
+    row = {"invoice_id": invoice, "customer_id": customer_id, "amount_cents": cents, "gateway_ref": ref, "paid_at": at}
+    return built.add("payments", **row, dispute_window=None), ref
 
 
 def _tickets(built: Built, rng: Random, case: Case, scene: Scene) -> None:

@@ -12,8 +12,9 @@ from wardian.envs.parameters import OneOf, Parameter, always
 from wardian.envs.worlds.billing.building import TICKET_ID, Built
 from wardian.envs.worlds.billing.cases import Case, Kind
 from wardian.envs.worlds.billing.customer import INVOICE, vague
-from wardian.envs.worlds.billing.events import posting, resolving
+from wardian.envs.worlds.billing.events import LATER, NEVER, SOON, lapsing, posting, resolving
 from wardian.envs.worlds.billing.letters import CLAIMS
+from wardian.envs.worlds.billing.schema import OPEN
 from wardian.envs.worlds.billing.seed import period_start
 
 POSTED_LATE = Parameter(
@@ -22,6 +23,13 @@ POSTED_LATE = Parameter(
     always(False),
     OneOf((False, False, True)),
     OneOf((False, True)),
+)
+WINDOW = Parameter(
+    "window_lapses",
+    "When the gateway's dispute window of the payment in question lapses, after which nothing of it can be refunded",
+    always(NEVER),
+    OneOf((NEVER, NEVER, SOON, LATER)),
+    OneOf((NEVER, SOON, LATER)),
 )
 REQUESTED_DAYS = 14
 """Days from the request of a cancellation to the month in question, as the mail has it."""
@@ -47,10 +55,15 @@ def bring_to_life(case: Case, built: Built, drawn: Mapping[str, Any], rng: Rando
         if drawn["corrects_at"]:
             facts[f"{INVOICE}_at_first"] = at_first
     events = resolving([int(str(row["id"])) for row in built.rows["tickets"] if row["id"] != TICKET_ID])
-    if drawn.get("posted_late") and case.kind is Kind.DOUBLE_CHARGE and not case.prior_cents:
-        later = next(row for row in built.rows["payments"] if row["id"] == built.payment_id)
-        built.rows["payments"].remove(later)
-        events = (posting(later), *events)
+    payment = next(row for row in built.rows["payments"] if row["id"] == built.payment_id)
+    if WINDOW.name in drawn:
+        payment = _replace(built, "payments", payment, {**payment, "dispute_window": OPEN})
+    posted_late = bool(drawn.get("posted_late")) and case.kind is Kind.DOUBLE_CHARGE and not case.prior_cents
+    if posted_late:
+        built.rows["payments"].remove(payment)
+        events = (posting(payment), *events)
+    if (when := drawn.get(WINDOW.name, NEVER)) != NEVER:
+        events = (*events, lapsing(built.payment_id, when, posted_late=posted_late))
     return Living(facts, events)
 
 
@@ -59,6 +72,7 @@ def _claim_row(built: Built, case: Case) -> Mapping[str, Any]:
     return next(row for row in built.rows["messages"] if row["ticket_id"] == TICKET_ID and str(row["body"]).startswith(begins))
 
 
-def _replace(built: Built, table: str, old: Mapping[str, object], new: Mapping[str, object]) -> None:
+def _replace(built: Built, table: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
     rows = built.rows[table]
     rows[rows.index(old)] = new
+    return new

@@ -8,6 +8,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from wardian.sandbox.database.types import Count, Id, Instant, JsonValue, Money, Text
 
+OPEN, LAPSED = "open", "lapsed"
+"""Of the gateway's window of a payment."""
+
 
 class Base(DeclarativeBase):
     pass
@@ -108,6 +111,8 @@ class Payment(Base):
     paid_at: Mapped[datetime] = mapped_column(Instant)
     voided_at: Mapped[datetime | None] = mapped_column(Instant)
     """`None`: it counts."""
+    dispute_window: Mapped[str | None] = mapped_column(Text)
+    """`open` while the gateway gives money of it back, `lapsed` when it no longer does; `None`: it has no such window."""
 
 
 class Refund(Base):

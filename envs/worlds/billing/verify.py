@@ -9,6 +9,7 @@ from typing import Any
 from wardian.envs.conversation import SPEAKS
 from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.envs.worlds.billing.customer import NOTHING, questions
+from wardian.envs.worlds.billing.events import WINDOW_LAPSED
 from wardian.envs.worlds.billing.handover import NOTE_NUMBERS
 from wardian.envs.worlds.billing.looks import RAN, first_look
 from wardian.envs.worlds.billing.seed import AGENT_ID
@@ -55,11 +56,13 @@ def check_ticket(state: FinalState) -> Verdict:
 
 
 def due_of(state: FinalState) -> Due:
-    """By the task's truth, and by the log of faults where the permission went away."""
+    """By the task's truth, by the log of faults where the permission went away, and by when the agent acted where a window lapsed."""
     wanted = state.task.parameters
     if wanted["queue"]:
         return Due((), None, wanted["queue"], frozenset(wanted["facts"]))
     if not_permitted(state):
+        return Due((), None, APPROVAL_QUEUE, frozenset((wanted["payment_id"], wanted["refund_cents"])))
+    if wanted["refund_cents"] and lapsed_before_the_decision(state):
         return Due((), None, APPROVAL_QUEUE, frozenset((wanted["payment_id"], wanted["refund_cents"])))
     refunds = ((wanted["payment_id"], wanted["refund_cents"], wanted["reason"]),) if wanted["refund_cents"] else ()
     return Due(refunds, wanted["resolution"], None, frozenset())
@@ -76,6 +79,17 @@ def not_permitted(state: FinalState) -> bool:
             if event.fault in ("revoked", "missing"):
                 return True
     return False
+
+
+def lapsed_before_the_decision(state: FinalState) -> bool:
+    """Whether the gateway's window had lapsed when the agent first did what decides the ticket: then nothing can be refunded any more.
+
+    Of one moment the event comes before a call, as in the episode. A refund that landed late counts from when it landed.
+    """
+    happened = (event.at_ms for event in state.background if any(effect["kind"] == WINDOW_LAPSED for effect in event.effects))
+    decided = min((event.at_ms for event in state.events if event.committed and event.tool in CLOSING), default=None)
+    lapsed = next(happened, None)
+    return lapsed is not None and (decided is None or lapsed <= decided)
 
 
 def added(state: FinalState, table: str) -> list[Mapping[str, Any]]:

@@ -79,9 +79,10 @@ def payment_rows(state: FinalState) -> Rows:
 
 
 def _shown(row: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the ledger says of a payment; its window is the gateway's."""
     if row is None:
         return {}
-    shown = {name: value for name, value in row.items() if name not in ("id", "voided_at")}
+    shown = {name: value for name, value in row.items() if name not in ("id", "voided_at", "dispute_window")}
     return {**shown, "void": row["voided_at"] is not None}
 
 

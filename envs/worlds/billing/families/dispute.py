@@ -5,13 +5,13 @@ from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Kind, draw_case
 from wardian.envs.worlds.billing.customer import ASKING
 from wardian.envs.worlds.billing.families.desk import DeskFamily
-from wardian.envs.worlds.billing.living import POSTED_LATE
+from wardian.envs.worlds.billing.living import POSTED_LATE, WINDOW
 from wardian.envs.worlds.billing.scene import SCENE
 
 
 class BillingDispute(DeskFamily):
     name = "billing-dispute"
-    version = 3
+    version = 4
     parameters = (
         everywhere("kind", "What the customer claims", OneOf(tuple(kind.value for kind in Kind))),
         # As many unfounded ones as are owed in full, so that neither answer pays by itself.
@@ -19,6 +19,7 @@ class BillingDispute(DeskFamily):
         *SCENE,
         *ASKING,
         POSTED_LATE,
+        WINDOW,
     )
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:

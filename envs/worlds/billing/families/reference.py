@@ -144,11 +144,13 @@ def not_mine_to_pay(facts: Facts, left: int) -> tuple[str, str] | None:
         return "refunds-approval", f"{due}, which was made {facts.days} days before the ticket."
     if left > LIMIT_CENTS:
         return "refunds-approval", f"{due}, above the limit."
+    if facts.payment["dispute_window"] == "lapsed":
+        return "refunds-approval", f"{due}, whose window at the gateway has lapsed."
     return None
 
 
 def pay(facts: Facts, cents: int, reason: str) -> Step:
-    """Refund and reply in the order that the customer wants; hand over where the refund is not permitted."""
+    """Refund and reply in the order that the customer wants; hand over where the refund cannot be made."""
     ticket, payment_id = facts.ticket["ticket_id"], facts.payment["payment_id"]
     text = f"Your claim is right: {cents} cents go back on your payment."
     told_first = any(TOLD_FIRST.search(body) for body in facts.bodies)
@@ -159,7 +161,7 @@ def pay(facts: Facts, cents: int, reason: str) -> Step:
             yield from reply(ticket, text)
         yield from surely(no_longer_open(ticket), "resolve_ticket", ticket_id=ticket, resolution="refunded")
     else:
-        note = f"Refund of {cents} cents on payment {payment_id} is due; the agent holds no permission to refund."
+        note = f"Refund of {cents} cents on payment {payment_id} is due; it cannot be made at the desk."
         yield from hand_over(ticket, "refunds-approval", note, "" if told_first else HANDED)
 
 
@@ -220,7 +222,7 @@ def by_days(date: str, before: int, old_cents: int, new_cents: int) -> int:
 
 
 def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
-    """Make the refund once; False when it is not permitted."""
+    """Make the refund once; False when it is not permitted, or the gateway no longer makes it."""
     for _ in range(TRIES):
         wanted = {"payment_id": payment_id, "ticket_id": ticket, "amount_cents": cents, "reason": reason}
         act = answer("issue_refund", **wanted, idempotency_key=f"refund-{ticket}")
@@ -229,6 +231,8 @@ def refund(ticket: int, payment_id: int, cents: int, reason: str) -> Step:
             return True
         if (yield from ask("get_ticket", ticket_id=ticket))["refunds"]:
             return True
+        if status == "conflict" and (yield from ask("get_payment", payment_id=payment_id))["dispute_window"] == "lapsed":
+            return False
         if status == "permission_denied" and not (yield from approved("refunds:write", f"a refund on payment {payment_id}")):
             return False
     return False

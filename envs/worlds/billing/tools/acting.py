@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from wardian.envs.worlds.billing.schema import (
+    LAPSED,
     Audit,
     Credit,
     Customer,
@@ -114,6 +115,12 @@ def open_ticket(context: ToolContext, ticket_id: int, if_version: str | None = N
     return ticket
 
 
+def in_time(payment: Payment) -> None:
+    """The refusal `conflict` where the gateway's window of the payment has lapsed."""
+    if payment.dispute_window == LAPSED:
+        raise Refusal(Status.CONFLICT, f"the gateway's dispute window of payment {payment.id} has lapsed; it gives nothing back any more")
+
+
 async def issue_refund(context: ToolContext, args: IssueRefund) -> Json:
     ticket = open_ticket(context, args.ticket_id)
     payment: Payment = get(context.db, Payment, args.payment_id)
@@ -121,6 +128,7 @@ async def issue_refund(context: ToolContext, args: IssueRefund) -> Json:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} is not one of customer {ticket.customer_id}")
     if payment.voided_at is not None:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} is void")
+    in_time(payment)
     left = payment.amount_cents - refunded(context.db, payment.id)
     if args.amount_cents > left:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} has {left} cents left to refund, {args.amount_cents} asked")
@@ -156,6 +164,7 @@ async def open_dispute(context: ToolContext, args: OpenDispute) -> Json:
     payment: Payment = get(context.db, Payment, args.payment_id)
     if payment.customer_id != ticket.customer_id:
         raise Refusal(Status.CONFLICT, f"payment {payment.id} is not one of customer {ticket.customer_id}")
+    in_time(payment)
     dispute_id = context.new_id("disputes")
     context.db.add(Dispute(id=dispute_id, payment_id=payment.id, ticket_id=ticket.id, reason=args.reason, opened_at=context.now))
     audit(context, "dispute", ticket.id, payment_id=payment.id)

@@ -189,7 +189,8 @@ async def list_payments(context: ToolContext, args: ListOfCustomer) -> Page:
 
 async def get_payment(context: ToolContext, args: OfPayment) -> Json:
     row = get(context.db, Payment, args.payment_id)
-    return {**payment_json(row), "customer_id": row.customer_id, "refunded_cents": refunded(context.db, row.id)}
+    more = {"customer_id": row.customer_id, "refunded_cents": refunded(context.db, row.id), "dispute_window": row.dispute_window}
+    return {**payment_json(row), **more}
 
 
 async def list_refunds(context: ToolContext, args: ListOfCustomer) -> Page:
@@ -252,7 +253,13 @@ READING: tuple[Tool[Any], ...] = (
     _list("list_invoices", "List a customer's invoices.", ListOfCustomer, list_invoices),
     Tool("get_invoice", "Show one invoice with its lines and payments, as they are now.", OfInvoice, get_invoice),
     _list("list_payments", "List a customer's payments.", ListOfCustomer, list_payments),
-    Tool("get_payment", "Show one payment and how much of it was refunded, as it is now.", OfPayment, get_payment),
+    Tool(
+        "get_payment",
+        "Show one payment, how much of it was refunded, and the gateway's dispute window (open, lapsed or null), as they are now.",
+        OfPayment,
+        get_payment,
+        version=2,
+    ),
     _list("list_refunds", "List all refunds of a customer.", ListOfCustomer, list_refunds),
     Tool(
         "get_ticket",
