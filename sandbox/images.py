@@ -146,7 +146,7 @@ def _agent_inputs(package: Path) -> dict[str, bytes]:
 
 def _postgres_inputs(package: Path) -> dict[str, bytes]:
     folder = package / "images" / "postgres"
-    return {f"postgres/{name}": source_of(folder / name) for name in ("Dockerfile", "entrypoint.sh")}
+    return {f"postgres/{name}": source_of(folder / name) for name in ("Dockerfile", "entrypoint.sh", "timezoneset")}
 
 
 def source_of(path: Path) -> bytes:

@@ -52,7 +52,7 @@ def _image_check() -> Check:
 
 
 def _server_checks(url: str) -> tuple[Check, ...]:
-    from wardian.sandbox.database.postgres.facts import facts_of
+    from wardian.sandbox.database.postgres.facts import ZONES, facts_of
     from wardian.sandbox.database.postgres.problems import shown
     from wardian.sandbox.database.postgres.server import connected
 
@@ -79,5 +79,12 @@ def _server_checks(url: str) -> tuple[Check, ...]:
             "yes" if facts.waits_for_disk else "no",
             not facts.waits_for_disk,
             "if nothing on it must outlive a crash: fsync = off, full_page_writes = off, synchronous_commit = off; clones are then faster",
+        ),
+        expect(
+            "postgres_without_now",
+            "yes" if facts.without_now else "no",
+            facts.without_now,
+            f"copy images/postgres/timezoneset to share/timezonesets/{ZONES} of the server, where `pg_config --sharedir` says",
+            "" if facts.without_now else "an agent that puts the word 'now' together and casts it to a time is told the host's",
         ),
     )

@@ -63,7 +63,7 @@ def test_docker_desktop_is_said_to_be_untried() -> None:
 
 def test_a_postgres_server_that_was_named_is_looked_at(postgres_url: str) -> None:
     found = {check.name: check for check in postgres_checks(postgres_url, 0, None)}
-    assert found["postgres_server"].status is found["postgres_waits_for_disk"].status is Status.OK
+    assert {found[f"postgres_{name}"].status for name in ("server", "waits_for_disk", "without_now")} == {Status.OK}
     assert int(found["postgres_connections"].value or 0) > 100
 
 
@@ -76,10 +76,10 @@ def test_a_postgres_server_that_was_named_and_is_not_there_is_a_failure(url: str
 
 
 @pytest.mark.parametrize(("facts", "said"), [
-    (Facts(130004, True, 80, False), "14 or later"),
-    (Facts(150004, False, 80, False), "superuser"),
-    (Facts(150004, True, 3, False), "max_connections"),
-    (Facts(150004, True, 4, True), None),
+    (Facts(130004, True, 80, False, True), "14 or later"),
+    (Facts(150004, False, 80, False, True), "superuser"),
+    (Facts(150004, True, 3, False, True), "max_connections"),
+    (Facts(150004, True, 4, True, True), None),
 ])  # fmt: skip
 def test_a_server_that_does_not_suit_says_what_it_needs(facts: Facts, said: str | None) -> None:
     assert said in (facts.problem() or "") if said else facts.problem() is None

@@ -9,6 +9,8 @@ OLDEST = 140000
 KEPT_CONNECTIONS = 8
 """Left to others of the server's `max_connections`."""
 LEAST_CONNECTIONS = 4
+ZONES = "Wardian"
+"""The set of time zone abbreviations of `images/postgres/timezoneset`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Facts:
     """How many we may hold at once beside what others hold now; may be below 0."""
     waits_for_disk: bool
     """Whether each change waits until a disk has it."""
+    without_now: bool
+    """Whether it has our set of time zones, with which no text, however it is made, stands for the host's time."""
 
     @property
     def version_text(self) -> str:
@@ -47,4 +51,13 @@ def facts_of(link: psycopg.Connection[Any]) -> Facts:
         " current_setting('fsync')::bool AND current_setting('synchronous_commit') <> 'off' FROM pg_roles WHERE rolname = current_user"
     ).fetchone()
     assert row is not None
-    return Facts(row[0], row[1], int(row[2]) - KEPT_CONNECTIONS, row[3])
+    return Facts(row[0], row[1], int(row[2]) - KEPT_CONNECTIONS, row[3], _without_now(link))
+
+
+def _without_now(link: psycopg.Connection[Any]) -> bool:
+    try:
+        link.execute(f"SET timezone_abbreviations = '{ZONES}'".encode())
+        link.execute("RESET timezone_abbreviations")
+    except psycopg.errors.InvalidParameterValue:
+        return False
+    return True

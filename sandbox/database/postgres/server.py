@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from wardian.sandbox.database.postgres.facts import KEPT_CONNECTIONS, facts_of
+from wardian.sandbox.database.postgres.facts import KEPT_CONNECTIONS, ZONES, facts_of
 from wardian.sandbox.database.postgres.problems import lost, shown
 from wardian.sandbox.errors import DatabaseLost
 from wardian.sandbox.labels import is_ours, labels_for
@@ -66,7 +66,6 @@ _SESSION = {
     "synchronize_seqscans": "off",
 }
 SESSION = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-"""Options of a clone's connections; no role of a clone may change them."""
 
 
 @dataclass(slots=True)
@@ -86,6 +85,8 @@ class Server:
     _free: BoundedSemaphore
     places: BoundedSemaphore
     """One for each copy, so that enough connections are left for those who look at copies."""
+    options: str = SESSION
+    """Of a clone's connections; no role of a clone may change them."""
     _admin: Link | None = None
     _lock: Lock = field(default_factory=Lock)
     _held: set[Link] = field(default_factory=set)
@@ -115,6 +116,8 @@ class Server:
         login, free = f"{PREFIX}r_{secrets.token_hex(8)}", facts.connections
         places = BoundedSemaphore(max(1, free // LINKS_OF_A_CLONE))
         server = cls(url, facts.version, free, room_bytes, login, secrets.token_hex(24), BoundedSemaphore(free), places)
+        if facts.without_now:
+            server.options += f" -c timezone_abbreviations={ZONES}"
         server.prepare()
         return server
 
@@ -201,7 +204,7 @@ class Server:
         until = time.monotonic() + WAIT_S
         while True:
             try:
-                return psycopg.connect(url, **_PATIENT, options=SESSION, prepare_threshold=None)
+                return psycopg.connect(url, **_PATIENT, options=self.options, prepare_threshold=None)
             except psycopg.OperationalError as error:
                 if not self._crowded():
                     raise lost(self.url, error) from error

@@ -32,9 +32,11 @@ _CALLING = _READING | {"insert", "update", "delete", "merge", "savepoint", "rele
 _HOST_WORDS = """
     current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role current_catalog
     current_schema user tablesample xmin xmax cmin cmax ctid tableoid
+    regclass regtype regrole regproc regprocedure regoper regoperator regnamespace regconfig regdictionary regcollation
 """
 _HOST = frozenset(_HOST_WORDS.split())
-"""The host's time, who and where one is, chance, and where a row lies: none has a fixed result. `user` may still name a column."""
+"""The host's time, who and where one is, chance, where a row lies, and the server's own numbers: none has a fixed result. `user` may still
+name a column."""
 _TIMES = frozenset({"now", "today", "tomorrow", "yesterday", "allballs"})
 _WRITING_WORDS = """
     insert update delete merge truncate create drop alter grant revoke vacuum analyze reindex cluster copy do call set reset begin start
@@ -143,7 +145,11 @@ def _check_first(word: str, allowed: tuple[str, ...]) -> None:
 
 
 def _check_token(kind: str, text: str) -> None:
-    if kind == "name" and text.lower().removeprefix("u&").strip('"') in _HOST and (text[0] != '"' or text[1:-1] not in _MAY_BE_QUOTED):
+    if (
+        kind == "name"
+        and text.lower().removeprefix("u&").strip('"').lstrip("_") in _HOST
+        and (text[0] != '"' or text[1:-1] not in _MAY_BE_QUOTED)
+    ):
         raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, f"{text} is not available; it has no fixed result")
     if kind in ("name", "text") and text[:2].lower() == "u&":
         raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, "U& escapes are not allowed; write the characters themselves")

@@ -24,15 +24,19 @@ _UNFIT = "pg_.*|inet_.*|lo_.*|query_to_.*|.*_to_xml.*|.*_to_xmlschema.*|database
 """Immutable by declaration, and none of an agent's business."""
 
 
+_OF_TODAY = ("timezone(text, time with time zone)",)
+"""A zone's offset as it is today."""
+
+
 def take_functions_away(link: Link) -> None:
     """Leave to everybody only functions whose result depends on their arguments alone (the time zone and formats are fixed)."""
     names = link.execute(
         """
         SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc
         WHERE pronamespace = 'pg_catalog'::regnamespace
-          AND (provolatile = 'v' OR (provolatile = 's' AND proname <> ALL (%s)) OR proname ~ %s)
+          AND (provolatile = 'v' OR (provolatile = 's' AND proname <> ALL (%s)) OR proname ~ %s OR oid = ANY (%s::regprocedure[]))
         """,
-        (_STABLE.split(), f"^({_UNFIT})$"),
+        (_STABLE.split(), f"^({_UNFIT})$", list(_OF_TODAY)),
     ).fetchone()
     assert names is not None
     link.execute(f"REVOKE EXECUTE ON ROUTINE {names[0]} FROM PUBLIC")

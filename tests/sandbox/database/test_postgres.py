@@ -162,3 +162,57 @@ def test_the_schema_is_shown_without_what_is_ours(clone: WorldDatabase) -> None:
         "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'customers' ORDER BY ordinal_position"
     )
     assert found.rows[3:5] == (("since", "timestamp with time zone"), ("score", "double precision"))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "('n' || 'ow')::timestamptz",
+        "CAST(:word AS timestamptz)",
+        "CAST(:word AS date)",
+        "concat('to', 'day')::date",
+        "reverse('worromot')::timestamp",
+        "lower('YESTERDAY')::date",
+        "('n' || 'ow')::time",
+        "('n' || 'ow')::timetz",
+        "'{now}'::timestamptz[]",
+        "('{n' || 'ow}')::timestamptz[]",
+        "'[now,infinity]'::tstzrange",
+        "tstzrange(('n' || 'ow')::timestamptz, NULL)",
+        '(SELECT a FROM jsonb_to_recordset(\'[{"a": "now"}]\') AS x(a timestamptz))',
+        '(SELECT a FROM json_to_recordset(\'[{"a": "now"}]\') AS x(a wardian_instant))',
+        '(jsonb_populate_record(NULL::customers, \'{"since": "now"}\')).since',
+        "'(1,Ada,true,now,,)'::customers",
+        "age(timestamptz '2020-01-01')",
+        "age(timestamp '2020-01-01')",
+        "'12:00+00'::timetz AT TIME ZONE 'America/New_York'",
+        "clock_timestamp()",
+        "statement_timestamp()",
+        "transaction_timestamp()",
+        "timeofday()",
+        "pg_catalog.now()",
+        "LOCALTIME(0)",
+        "'orders'::regclass::oid",
+        "'{orders}'::_regclass",
+        "CAST('wardian_tools' AS \"regrole\")::oid",
+        "pg_typeof(1)::oid",
+        "txid_current()",
+        "version()",
+    ],
+)
+def test_no_disguise_of_the_hosts_time_or_numbers_is_let_through(clone: WorldDatabase, expression: str) -> None:
+    with pytest.raises(DatabaseProblem):
+        clone.query(f"SELECT {expression}", {"word": "now"})
+    sql = expression.replace(":word", "('n' || 'ow')")
+    with pytest.raises(DatabaseProblem), clone.transaction() as session:
+        session.connection().exec_driver_sql(f"SELECT {sql}")
+
+
+def test_times_of_the_world_can_be_worked_with(clone: WorldDatabase) -> None:
+    found = clone.query(
+        "SELECT since::date, date_trunc('month', since), since + interval '1 day', extract(year FROM since)::int, since AT TIME ZONE"
+        " 'America/New_York', timestamptz '2026-03-29 02:30:00 EST', to_char(since, 'Day'), '10:00 UTC'::timetz,"
+        " age(since, '2026-01-01') FROM customers WHERE id = 1"
+    )
+    assert found.rows[0][:4] == ("2026-02-28", "2026-02-01T00:00:00.000Z", "2026-03-01T09:00:00.000Z", 2026)
+    assert found.rows[0][5] == "2026-03-29T07:30:00.000Z"
