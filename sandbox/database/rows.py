@@ -6,6 +6,7 @@ somebody who searches for a collision.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -81,6 +82,8 @@ class TableShape:
         return {name: scalar(value) for name, value in zip(self.columns, self.canonical(row), strict=True)}
 
 
+_CONSTANT = re.compile(r"\(*\s*(?:null|true|false|[-+]?[\d.]+(?:e[-+]?\d+)?|'(?:[^']|'')*')\s*\)*", re.IGNORECASE)
+_OF_THE_HOST = frozenset({"now", "today", "tomorrow", "yesterday"})
 SEQUENCES = TableShape("wardian_sequences", ("name", "last"), (0,))
 """The last id given out, by table. It is state that later ids depend on, so it has a leaf in the fingerprint."""
 
@@ -130,10 +133,30 @@ def check_table(name: str, columns: Sequence[str], key: Sequence[int]) -> None:
         raise TemplateBroken(f"table {name}: {len(columns)} columns; at most {MAX_COLUMNS} can be captured")
 
 
+def check_default(column: Column[Any]) -> None:
+    """Look whether what the database fills a column with is a constant.
+
+    Raises:
+        TemplateBroken: it is an expression, which may ask for the host's time or for chance.
+    """
+    default = getattr(column.server_default, "arg", None)
+    if default is None:
+        return
+    said = default if isinstance(default, str) else str(default)
+    bare = said.strip().lower().strip("'")
+    if bare in _OF_THE_HOST or not (isinstance(default, str) or _CONSTANT.fullmatch(said)):
+        raise TemplateBroken(
+            f"column {column.table.name}.{column.name}: its default {said!r} is no constant, and could ask for the host's time or for"
+            " chance; give the value when you write the row"
+        )
+
+
 def _shape(table: Table) -> TableShape:
     columns = tuple(column.name for column in table.columns)
     key = tuple(columns.index(column.name) for column in table.primary_key.columns)
     check_table(table.name, columns, key)
+    for column in table.columns:
+        check_default(column)
     forms = ((position, _form(column)) for position, column in enumerate(table.columns))
     return TableShape(table.name, columns, key, tuple((position, form) for position, form in forms if form))
 

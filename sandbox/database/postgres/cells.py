@@ -1,6 +1,6 @@
 """How a row travels: each cell as one canonical text, written by the server and read here as what SQLite's driver would give."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,9 @@ from sqlalchemy import Boolean, Column, Date, DateTime, Float, Integer, LargeBin
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from wardian.sandbox.database.rows import SEQUENCES, Stored, TableShape, shapes_of
+from wardian.sandbox.errors import TemplateBroken
 
+MAX_NAME_BYTES = 63
 _INSTANT = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
 
 
@@ -35,12 +37,25 @@ def wires_of(metadata: MetaData) -> tuple[Wire, ...]:
     """Every table of a schema by name, and `SEQUENCES` last.
 
     Raises:
-        TemplateBroken: as `shapes_of`.
+        TemplateBroken: as `shapes_of`, or a name is longer than the server keeps.
     """
     shapes = shapes_of(metadata)
+    for name in _names_of(metadata):
+        if len(name.encode()) > MAX_NAME_BYTES:
+            raise TemplateBroken(
+                f"the name {name} has {len(name.encode())} bytes; Postgres keeps {MAX_NAME_BYTES} bytes and cuts the rest off"
+            )
     tables = sorted(metadata.tables.values(), key=lambda table: table.name)
     made = [_wire(shape, [(column.name, _kind(column)) for column in table.columns]) for shape, table in zip(shapes, tables, strict=True)]
     return (*made, _wire(SEQUENCES, [("name", str), ("last", int)]))
+
+
+def _names_of(metadata: MetaData) -> Iterator[str]:
+    for table in metadata.tables.values():
+        yield table.name
+        yield from (column.name for column in table.columns)
+        named = (*(one.name for one in table.constraints), *(one.name for one in table.indexes))
+        yield from (name for name in named if isinstance(name, str))
 
 
 def _wire(shape: TableShape, columns: Sequence[tuple[str, Any]]) -> Wire:

@@ -24,6 +24,8 @@ MIN_VALUE_BYTES = 64 * 1024
 MAX_WRITTEN_BYTES = 64 << 20
 """Old and new rows of one call; they travel to this process."""
 BATCH = 50
+FLOATS = 10**15
+"""From here on a number with a fraction is told as text: a float would lose digits of it."""
 _SIZE = "SELECT coalesce(sum(octet_length(cells::text)), 0) FROM public.wardian_journal"
 _PLAIN = ("bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "varchar", "bpchar", "name", "bytea")
 """Types whose values are read as what they are; all others as the server writes them."""
@@ -163,7 +165,9 @@ def _cell(value: Any) -> Scalar | float:
     if isinstance(value, Decimal):
         if not value.is_finite():
             return str(value)
-        return int(value) if value == value.to_integral_value() else float(value)
+        if value == value.to_integral_value():
+            return int(value)
+        return float(value) if abs(value) < FLOATS else str(value)
     if isinstance(value, float):
         if value != value:
             return "NaN"
