@@ -62,6 +62,7 @@ async def _message(episode: Episode, text: str, turn: Turn) -> Ending | None:
     """Say something to the customer or user. One that does not end the episode waits for the answer."""
     talk, world = episode.conversation, episode.world
     turn.results.append(delivered())
+    episode.answer = text
     if episode.family.ends_on_message(talk.hear(text) if talk and talk.waits(world) else None):
         return (await _counted(episode, turn, invalid=False)) or Ending(EndKind.TERMINATED, EndCause.MESSAGE)
     if talk is not None:

@@ -57,6 +57,7 @@ async def _final_state(episode: Episode, ending: Ending, database: FrozenDatabas
         ended_by=ending.cause,
         agent_changes=episode.ledger.by_agent(),
         background=tuple(episode.background),
+        answer=episode.answer,
     )
 
 

@@ -10,6 +10,7 @@ from wardian.envs.errors import TaskError
 from wardian.envs.events import EventHandler
 from wardian.envs.family import Family
 from wardian.sandbox.database.base import TemplateSource
+from wardian.sandbox.database.imports import ImportedDatabase
 from wardian.sandbox.files import FileLayer
 from wardian.sandbox.world import World
 from wardian.tools.contract import Tool
@@ -37,6 +38,8 @@ class WorldDefinition:
     channel: Channel = Channel()  # noqa: RUF009 - frozen
     """Where what a customer says is kept, for families with a customer."""
     needs_cell: bool = True
+    imported: ImportedDatabase | None = None
+    """The database of somebody's own that the world is on; `template` then says nothing but its name."""
 
     def family(self, name: str) -> Family:
         """The family of that name.

@@ -55,6 +55,8 @@ class Episode:
     step: int = 0
     ended: bool = False
     spent: Spent = field(default_factory=Spent)
+    answer: str = ""
+    """The agent's last message."""
     used_cell: bool = False
     lost: str = ""
     """How the agent killed its cell; empty while it lives."""

@@ -22,6 +22,8 @@ Solution: TypeAlias = Generator[Action, Observation, None]
 class Family(ABC):
     name: str
     version: int = 1
+    difficulties: tuple[Difficulty, ...] = tuple(Difficulty)
+    """Those that it has tasks of."""
     evidence_files: tuple[str, ...] = ()
     """Paths whose bytes the verifier wants to see at the end, if they changed."""
     secret_parameters: tuple[str, ...] = ()

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from blake3 import blake3
 from sqlalchemy import MetaData
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from wardian.envs.errors import TaskError
 from wardian.envs.task import Task, TaskId
 from wardian.sandbox.cell import ResetReceipt
-from wardian.sandbox.database.base import RowChange, WorldDatabase
+from wardian.sandbox.database.base import QueryLimits, RowChange, WorldDatabase
 from wardian.sandbox.errors import DatabaseProblem, FileProblem, LeakDetected
 from wardian.sandbox.files import FileKind
 from wardian.sandbox.fingerprint import Fingerprint
@@ -37,16 +38,20 @@ class ResetInfo:
     """Wall time of the reset, waiting for a free cell included."""
 
 
+SETUP = QueryLimits(time_s=20.0, steps=400_000_000)
+"""Of one statement of a task's setup."""
+
+
 def stream_seed(task_id: TaskId, episode_seed: int) -> int:
     """The seed of an episode's random streams."""
     return int.from_bytes(blake3(f"{task_id}\x00{episode_seed}".encode()).digest()[:8], "big")
 
 
 def insert_rows(database: WorldDatabase, metadata: MetaData, task: Task) -> tuple[RowChange, ...]:
-    """Add the rows of `task` in one transaction; gives the changes that it made.
+    """Add the rows of `task` and run its setup in one transaction; gives the changes that it made.
 
     Raises:
-        TaskError: the world has no such table, or refuses a row; or rows of one table have different columns.
+        TaskError: the world has no such table, or refuses a row or statement; or rows of one table have different columns.
     """
     unknown = sorted(set(task.rows) - set(metadata.tables))
     if unknown:
@@ -59,9 +64,18 @@ def insert_rows(database: WorldDatabase, metadata: MetaData, task: Task) -> tupl
             for table, rows in task.rows.items():
                 if rows:
                     session.execute(metadata.tables[table].insert(), [dict(row) for row in rows])
+            for sql in task.setup:
+                _set_up(database, session, sql)
     except (DatabaseProblem, SQLAlchemyError) as error:
         raise TaskError(f"rows: the world's database refuses those of {task.id}: {error}") from error
     return database.take_changes()
+
+
+def _set_up(database: WorldDatabase, session: Session, sql: str) -> None:
+    try:
+        database.execute(session, sql, SETUP)
+    except DatabaseProblem as problem:
+        raise TaskError(f"setup: {' '.join(sql.split())[:200]}: {problem}") from problem
 
 
 async def place_files(world: World, task: Task) -> None:

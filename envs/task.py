@@ -73,6 +73,8 @@ class Task:
     """What the generator drew: the truth behind the task. Never shown to an agent."""
     rows: Mapping[str, tuple[Mapping[str, object], ...]] = field(default_factory=dict)
     """Rows to add to the template's clone, by table, in this order of tables; values as the table's types take them."""
+    setup: tuple[str, ...] = ()
+    """INSERT, UPDATE and DELETE statements of SQL, run after the rows are in; the agent finds what they made."""
     files: FileLayer = field(default_factory=lambda: FileLayer({}))
     """Files of this task, written into the workspace at the start."""
     tools: tuple[str, ...] = ()

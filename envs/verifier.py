@@ -1,6 +1,6 @@
 """A verifier looks at the final state and the trusted event log, and gives a verdict of named checks.
 
-It knows nothing of reward, gets immutable copies only, and never reads what the agent claims.
+It knows nothing of reward, gets immutable copies only, and believes nothing that the agent claims.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,3 +67,5 @@ class FinalState:
     Whether nothing else was touched is asked of these."""
     background: Sequence[WorldEvent] = ()
     """Every event that the world made by itself, in order."""
+    answer: str = ""
+    """The agent's last message. For what only words can show; a claim proves nothing."""

@@ -81,7 +81,9 @@ async def open_ground(
         TaskError: the image lacks what the world's tools need.
     """
     async with AsyncExitStack() as stack:
-        template = await stack.enter_async_context(open_template(world.template, database or DatabaseChoice(), spares=cells))
+        template = await stack.enter_async_context(
+            open_template(world.imported or world.template, database or DatabaseChoice(), spares=cells)
+        )
         pool = None
         if world.needs_cell:
             engine = await Engine.open()

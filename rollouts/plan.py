@@ -48,7 +48,10 @@ def plan(
     Raises:
         UsageProblem: there is no such family or difficulty.
     """
-    pairs = [(one, level) for level in _difficulties(difficulty) for one in _families(world, family)]
+    families = [world.family(name) for name in _families(world, family)]
+    pairs = [(one.name, level) for level in _difficulties(difficulty) for one in families if level in one.difficulties]
+    if not pairs:
+        raise UsageProblem(f"difficulty: no task of {family or world.name} is {difficulty}; leave it out, or name another one")
     used: set[TaskId] = set()
     planned = []
     for index in range(episodes):

@@ -21,7 +21,7 @@ from wardian.tools.faults import FaultProfile
 
 FREE = frozenset(
     {
-        *("episodes", "cells", "workers", "attempts", "out", "as_json", "progress", "worker", "continued"),
+        *("episodes", "cells", "workers", "attempts", "out", "as_json", "progress", "worker", "continued", "tasks"),
         *("base_url", "api_key_env", "concurrency", "streaming", "silence_s", "deadline_s", "tries"),
     }
 )

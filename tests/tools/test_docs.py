@@ -9,6 +9,7 @@ from wardian.tools.loading import Kind
 from wardian.tools.packs.files import file_tools
 from wardian.tools.packs.shell import SHELL
 from wardian.tools.packs.waiting import WAIT
+from wardian.tools.packs.writing import execute_tool
 from wardian.tools.registry import describe
 from wardian.tools.schemas import mcp_schema
 
@@ -30,7 +31,7 @@ def test_the_page_names_every_fault_profile_and_refusal() -> None:
 
 
 def test_the_page_names_every_tool_of_the_packs() -> None:
-    assert [tool.name for tool in (*file_tools(), SHELL, WAIT) if f"`{tool.name}`" not in PAGE] == []
+    assert [tool.name for tool in (*file_tools(), SHELL, WAIT, execute_tool()) if f"`{tool.name}`" not in PAGE] == []
 
 
 def test_documentation_comes_from_the_contract() -> None:

@@ -4,12 +4,13 @@ The statement runs through `WorldDatabase.query`, which allows one read-only sta
 database's own form: money is minor units, instants are UTC text.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
 from sqlalchemy import MetaData, Table
 
-from wardian.sandbox.database.base import QueryLimits
+from wardian.sandbox.database.base import QueryLimits, Rows
 from wardian.tools.contract import Arguments, Json, Latency, Source, Tool, ToolContext
 
 LIMITS = QueryLimits(rows=200, bytes=48 * 1024)
@@ -24,7 +25,11 @@ class DescribeArguments(Arguments):
 
 
 async def _query(context: ToolContext, arguments: QueryArguments) -> Json:
-    found = context.database.query(arguments.sql, limits=LIMITS)
+    return answered(context.database.query(arguments.sql, limits=LIMITS))
+
+
+def answered(found: Rows) -> dict[str, Json]:
+    """Rows as an agent gets them."""
     answer: dict[str, Json] = {"columns": found.columns, "rows": found.rows}
     if found.truncated:
         answer["note"] = f"cut after {len(found.rows)} rows, there are more; narrow the statement or use LIMIT and OFFSET"
@@ -33,10 +38,14 @@ async def _query(context: ToolContext, arguments: QueryArguments) -> Json:
 
 def sql_tools(metadata: MetaData, scopes: tuple[str, ...] = ()) -> tuple[Tool[Any], ...]:
     """The two tools, for a world whose schema is `metadata`; an agent needs `scopes` to use them."""
-    described = {table.name: _columns(table) for table in sorted(metadata.tables.values(), key=lambda table: table.name)}
+    return query_tools({table.name: _columns(table) for table in sorted(metadata.tables.values(), key=lambda table: table.name)}, scopes)
+
+
+def query_tools(described: Mapping[str, Mapping[str, str]], scopes: tuple[str, ...] = ()) -> tuple[Tool[Any], ...]:
+    """The same, for tables of which only the names and the descriptions of their columns are known."""
 
     async def describe(context: ToolContext, arguments: DescribeArguments) -> Json:
-        return described
+        return {table: dict(columns) for table, columns in described.items()}
 
     common: dict[str, Any] = {"source": Source.QUERY, "scopes": scopes, "errors": ()}
     return (

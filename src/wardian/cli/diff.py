@@ -12,6 +12,7 @@ from wardian.cli import database, grounds
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr, visible
 from wardian.cli.grounds import Where
 from wardian.envs.diff import FileDiff, Look, StateDiff
+from wardian.envs.taskfile.opening import kept_copy
 from wardian.rollouts.moments import Stop, difference, stop_at
 from wardian.rollouts.replay import Replay
 from wardian.rollouts.trajectory import TrajectoryLog
@@ -53,7 +54,7 @@ def diff(
         last = stop_at(log, other or episode, end, "--to")
 
         async def look() -> None:
-            found.append(await _difference(log, first, last, Where(tier, image, db, db_url), force))
+            found.append(await _difference(log, first, last, Where(tier, image, db, db_url, kept_copy(where)), force))
 
         signal = run_until_signal(look)
     if signal:

@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from wardian.cli import database
 from wardian.cli.run import tier_of
-from wardian.envs.registry import load_world
+from wardian.envs.taskfile.opening import world_named
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.replay import uids_of
@@ -19,6 +20,9 @@ from wardian.sandbox.adoption.build import REPOSITORY
 TierName = Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")]
 Image = Annotated[str | None, typer.Option(help="What cells run. Default: the image that was recorded.")]
 Engine = Annotated[str | None, typer.Option(help=f"Engine of the database: {database.NAMES}. Default: the one that was recorded.")]
+TasksFile = Annotated[
+    Path | None, typer.Option("--tasks", help="Of a run with --template: its tasks. Default: the copy that stands beside the log.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Run a log of other versions too, and see what differs.")]
 
 
@@ -30,6 +34,8 @@ class Where:
     image: str | None
     db: str | None
     db_url: str | None
+    tasks: Path | None
+    """Of a run with `--template`: its file of tasks."""
 
     @asynccontextmanager
     async def open(self, episodes: Sequence[AttemptLog], cells: int) -> AsyncIterator[Ground]:
@@ -37,6 +43,7 @@ class Where:
 
         Raises:
             UsageProblem: they were made on different grounds, or an option names what there is not.
+            TaskError: there is no such world or template, or its file of tasks is missing or wrong.
             SandboxError: cells or template cannot be had.
         """
         found = {ground_of(episode) for episode in episodes}
@@ -45,7 +52,7 @@ class Where:
         world, recorded, engine = found.pop()
         choice = database.choice_of(self.db or engine, self.db_url)
         async with open_ground(
-            load_world(world),
+            world_named(world, self.tasks),
             cells=cells,
             tier=tier_of(self.tier),
             uids=uids_of(episodes),

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wardian.cli.console import errors_end_the_command, stderr
+from wardian.envs.taskfile.schema import json_schema as tasks_schema
 from wardian.rollouts.actions import action_text
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.lines import well_formed as printable
@@ -18,7 +19,7 @@ from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, SamplePart,
 from wardian.rollouts.resume import is_final
 from wardian.rollouts.trajectory import TrajectoryLog, validate
 
-SCHEMAS = {"trajectory": json_schema}
+SCHEMAS = {"trajectory": json_schema, "tasks": tasks_schema}
 ALL_RIGHT = "valid"
 SHOWN_CHARS = 600
 
@@ -32,8 +33,8 @@ def register(app: typer.Typer) -> None:
     app.command()(show)
 
 
-def schema(name: Annotated[str, typer.Argument(help="Which: trajectory.")] = "trajectory") -> None:
-    """Print a JSON Schema. That of `trajectory` holds for each line."""
+def schema(name: Annotated[str, typer.Argument(help="Which: trajectory, tasks.")] = "trajectory") -> None:
+    """Print a JSON Schema: `trajectory` of each line of a log, `tasks` of a file of tasks on a database of your own."""
     with errors_end_the_command():
         if name not in SCHEMAS:
             raise UsageProblem(f"schema: no {name!r}; there are {', '.join(SCHEMAS)}")

@@ -10,6 +10,7 @@ from wardian.cli import database, grounds
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.grounds import Where, ground_of
 from wardian.cli.report import EpisodeProgress
+from wardian.envs.taskfile.opening import kept_copy
 from wardian.rollouts.lines import well_formed
 from wardian.rollouts.replay import Replay, Selection, select, uids_of
 from wardian.rollouts.rerun import Replayed
@@ -34,6 +35,7 @@ def replay(
     image: grounds.Image = None,
     db: grounds.Engine = None,
     db_url: database.Url = None,
+    tasks: grounds.TasksFile = None,
     force: grounds.Force = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
 ) -> None:
@@ -49,7 +51,7 @@ def replay(
         log = TrajectoryLog.open(where)
         chosen = select(log, episode)
         shown = EpisodeProgress(console, len(chosen.episodes), shown=progress, verb="replaying")
-        order = Order(log, chosen.episodes, Where(tier, image, db, db_url), cells, to_step, force, shown)
+        order = Order(log, chosen.episodes, Where(tier, image, db, db_url, tasks or kept_copy(where)), cells, to_step, force, shown)
         signal = run_until_signal(order.play)
     for warning in log.warnings:
         shown.note(f"warning: {warning}")

@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import database, endpoint
+from wardian.cli import database, endpoint, own
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
-from wardian.envs.registry import load_world, profile
+from wardian.envs.registry import profile
 from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.envs.taskfile.opening import keep_copy, world_named
 from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.crew import Crew
 from wardian.rollouts.errors import UsageProblem
@@ -44,7 +45,9 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
+    world: Annotated[str | None, typer.Argument(help="Name of a world, or package.module:function of one of your own.")] = None,
+    template: own.Template = None,
+    tasks: own.TasksFile = None,
     family: Annotated[str | None, typer.Option(help="Play this family only. Default: all, balanced.")] = None,
     difficulty: Annotated[str | None, typer.Option(help="easy, medium or hard. Default: all, balanced.")] = None,
     episodes: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many to play.")] = 10,
@@ -66,7 +69,9 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
-    db: Annotated[str, typer.Option(help=f"Engine of the world's database: {database.NAMES}.")] = "sqlite",
+    db: Annotated[
+        str | None, typer.Option(help=f"Engine of the world's database: {database.NAMES}. Default: sqlite, or that of --template.")
+    ] = None,
     db_url: database.Url = None,
     base_url: endpoint.BaseUrl = None,
     model: endpoint.Model = None,
@@ -87,6 +92,7 @@ def run(
     database.keep(db_url)
     find_modules_here()
     with errors_end_the_command(), folder_for_a_run(out):
+        own.settle(parameters)
         order = order_of(parameters, out)
         log_to(order.progress.console)
         order.signal = run_until_signal(order.play, order.interrupt)
@@ -146,6 +152,8 @@ class Order:
             LogBroken, LogInUse: the trajectory cannot be written.
             PolicyHopeless: a policy can act in no episode.
         """
+        if self.out is not None:
+            keep_copy(self.world, self.out)
         if not self.episodes or self.parameters["workers"] > 1:
             await self._play_elsewhere()
             return
@@ -279,7 +287,7 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
     """
     database.asked(asked)
     name = asked["world"]
-    world = load_world(name)
+    world = world_named(name, Path(asked["tasks"]) if asked.get("tasks") else None)
     before = stopped_run(out, asked) if out is not None else None
     run_id = before.head.run if before else run or new_run_id()
     policies = load_policies(asked["policy"], world, name, endpoint.endpoint_of(asked))

@@ -18,6 +18,7 @@ from wardian.cli import database, grounds
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, stderr, visible
 from wardian.cli.grounds import Where
 from wardian.cli.prompts import ShellPrompt, SqlPrompt
+from wardian.envs.taskfile.opening import kept_copy
 from wardian.rollouts.actions import action_text
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.moments import Stop, standing_at, stop_at
@@ -56,7 +57,7 @@ def shell(
     with errors_end_the_command(), _signals_leave(), start_blocking_portal() as portal:
         log = TrajectoryLog.open(where)
         stop = stop_at(log, episode, step, "--step")
-        with portal.wrap_async_context_manager(_scene(log, stop, Where(tier, image, db, db_url), force)) as scene:
+        with portal.wrap_async_context_manager(_scene(log, stop, Where(tier, image, db, db_url, kept_copy(where)), force)) as scene:
             prompt = scene.prompt(sql)
             scene.introduce(prompt)
             code = _converse(portal, prompt) if sys.stdin.isatty() else _run_piped(portal, prompt, sys.stdin.read())

@@ -1,0 +1,131 @@
+"""The checks of a task, carried out on the final state.
+
+A check that cannot be carried out (its SQL is refused, or takes too long) raises: the episode then counts as failed through us, and is
+never scored.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+
+from wardian.envs.errors import TaskError
+from wardian.envs.taskfile.changes import forbidden, listed
+from wardian.envs.taskfile.schema import CHANGES, NEVER, AnswerCheck, Engine, FileCheck, Queries, SqlCheck, TaskSpec, TextMatch
+from wardian.envs.taskfile.values import Row, same_json, same_row, unmatched
+from wardian.envs.verifier import Check, FinalState, Verdict
+from wardian.sandbox.database.base import QueryLimits
+from wardian.sandbox.errors import DatabaseProblem
+from wardian.sandbox.files import FileKind
+
+LIMITS = QueryLimits(time_s=5.0, steps=100_000_000, rows=20_000, bytes=8 << 20)
+"""Of one check's query."""
+DETAIL_CHARS = 600
+
+
+def verdict_of(spec: TaskSpec, engine: Engine, state: FinalState) -> Verdict:
+    """Judge the final state of a task.
+
+    Raises:
+        TaskError: a check cannot be carried out; names it.
+    """
+    checks = [_check(check, engine, state) for check in spec.checks]
+    beyond, never = forbidden(spec, state.agent_changes, state.files.changes)
+    checks.append(Check(CHANGES, not beyond, f"also changed: {listed(beyond)}"[:DETAIL_CHARS] if beyond else ""))
+    if spec.changes.never:
+        detail = f"changed, which must never be: {listed(never)}"[:DETAIL_CHARS] if never else ""
+        checks.append(Check(NEVER, not never, detail, hard=True))
+    return Verdict(tuple(checks))
+
+
+def text_for(query: str | Queries, engine: Engine) -> str:
+    """The SQL for an engine; empty where there is none."""
+    return query if isinstance(query, str) else getattr(query, engine) or ""
+
+
+def _check(check: SqlCheck | FileCheck | AnswerCheck, engine: Engine, state: FinalState) -> Check:
+    if isinstance(check, SqlCheck):
+        wrong = _wrong_rows(check, _rows(check, engine, state))
+    elif isinstance(check, FileCheck):
+        wrong = _wrong_file(check, state)
+    else:
+        wrong = _wrong_text(check.answer, state.answer)
+    return Check(check.name, not wrong, wrong[:DETAIL_CHARS], check.hard)
+
+
+def _rows(check: SqlCheck, engine: Engine, state: FinalState) -> Sequence[Row]:
+    assert state.database is not None, "tasks of a file are on a database"
+    try:
+        found = state.database.query(text_for(check.sql, engine), LIMITS)
+    except DatabaseProblem as problem:
+        raise TaskError(f"check {check.name}: its SQL cannot be carried out: {problem}") from problem
+    if found.truncated:
+        raise TaskError(f"check {check.name}: its SQL gives more than {LIMITS.rows} rows or {LIMITS.bytes} bytes; aggregate or narrow it")
+    return found.rows
+
+
+def _wrong_rows(check: SqlCheck, found: Sequence[Row]) -> str:
+    if check.rows is None:
+        return "" if len(found) == check.count else f"expected {check.count} rows, found {len(found)}"
+    if check.compare == "ordered":
+        pairs = zip(check.rows, found, strict=False)
+        equal = len(check.rows) == len(found) and all(same_row(one, other, check.tolerance) for one, other in pairs)
+        return "" if equal else f"expected {_shown(check.rows)} in this order, found {_shown(found)}"
+    missing, others = unmatched(check.rows, found, check.tolerance)
+    if check.compare == "contains":
+        return f"expected {_shown(missing)} among the rows, found {_shown(found)}" if missing else ""
+    return f"expected {_shown(check.rows)}, found {_shown(found)}" if missing or others else ""
+
+
+def _shown(rows: Sequence[Row]) -> str:
+    text = ", ".join(str(list(row)) for row in rows[:6])
+    return f"[{text}{f', ... {len(rows)} rows' if len(rows) > 6 else ''}]"
+
+
+def _wrong_file(check: FileCheck, state: FinalState) -> str:
+    data = _content(check.file, state)
+    if not check.exists:
+        return "" if data is None else f"{check.file} is there, and must not be"
+    if isinstance(data, str):
+        return data
+    if data is None:
+        return f"{check.file} is not there"
+    if check.empty and not check.wants_json:
+        return ""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"{check.file} is no UTF-8 text"
+    wrong = _wrong_text(check, text) or (_wrong_json(check, text) if check.wants_json else "")
+    return f"{check.file}: {wrong}" if wrong else ""
+
+
+def _content(path: str, state: FinalState) -> bytes | str | None:
+    """The bytes of a file at the end; `None`: it is not there; a text: why it cannot be seen."""
+    change = state.files.changes.get(path)
+    if change is None:
+        entry = state.task.files.entries.get(path)
+        return entry.data if entry else None
+    if change.kind is None:
+        return None
+    if change.kind is not FileKind.FILE:
+        return f"{path} is no file, but a {change.kind.value}"
+    return state.file_contents.get(path, f"{path} cannot be read, or is too large")
+
+
+def _wrong_text(match: TextMatch, text: str) -> str:
+    if match.equals is not None and match.equals.removesuffix("\n") != text.removesuffix("\n"):
+        return f"expected {match.equals!r}, found {text!r}"
+    missing = [part for part in match.contains if part not in text]
+    if missing:
+        return f"expected {missing[0]!r} in it, found {text!r}"
+    if match.matches is not None and not re.search(match.matches, text, re.MULTILINE):
+        return f"expected what matches {match.matches!r}, found {text!r}"
+    return ""
+
+
+def _wrong_json(check: FileCheck, text: str) -> str:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return f"is no JSON: {error}"
+    return "" if same_json(check.json_equals, found) else f"expected {json.dumps(check.json_equals)}, found {json.dumps(found)}"

@@ -1,0 +1,62 @@
+"""Whether a task is sound: its reference solution passes, and doing nothing does not."""
+
+from dataclasses import dataclass
+
+from wardian.envs.environment import ToolEnvironment
+from wardian.envs.errors import TaskError
+from wardian.envs.playing import Played, play_idle, play_reference
+from wardian.envs.taskfile.family import WrittenTask
+from wardian.envs.taskfile.schema import OURS
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of trying a task."""
+
+    task_id: str
+    steps: int = 0
+    """Of the reference solution."""
+    problems: tuple[str, ...] = ()
+    idle_passes: tuple[str, ...] = ()
+    """Checks of the author's that pass when nothing is done: they can only guard what is there."""
+
+
+async def try_task(env: ToolEnvironment, family: WrittenTask) -> Trial:
+    """Play the reference solution of a task, and play it doing nothing.
+
+    Raises:
+        SandboxError: the infrastructure failed.
+    """
+    task_id = str(family.task_id)
+    try:
+        solved = await play_reference(env, task_id)
+        idle = await play_idle(env, task_id)
+    except TaskError as error:
+        return Trial(task_id, problems=(str(error),))
+    verdict = idle.last.info.verdict
+    passing = tuple(check.name for check in verdict.checks if check.passed) if verdict else ()
+    problems = _unsolved(solved)
+    if idle.last.failed is not None:
+        problems.append(f"doing nothing: {idle.last.failed}")
+    elif verdict is not None and verdict.succeeded:
+        problems.append(f"doing nothing passes every check ({', '.join(passing)}); add one that only the wanted end state passes")
+    return Trial(task_id, len(solved.steps), tuple(dict.fromkeys(problems)), tuple(name for name in passing if name not in OURS))
+
+
+def _unsolved(played: Played) -> list[str]:
+    last = played.last
+    if last.failed is not None:
+        return [f"the solution: {last.failed}"]
+    problems = [
+        f"the solution, step {number}: {result['status']}: {result.get('error')}"
+        for number, step in enumerate(played.steps, start=1)
+        for result in step.observation.results
+        if result["status"] != "ok"
+    ]
+    if last.info.verdict is None:
+        return [*problems, "the solution does not end the episode"]
+    ended = "" if last.terminated else f" (ended by {last.info.end_cause})"
+    problems += [
+        f"the solution does not pass {check.name}{ended}: {check.detail}" for check in last.info.verdict.checks if not check.passed
+    ]
+    return problems

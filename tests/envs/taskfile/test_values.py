@@ -1,0 +1,74 @@
+"""Values compare the same whatever engine they come from."""
+
+import pytest
+
+from wardian.envs.taskfile.splitting import statements
+from wardian.envs.taskfile.values import same, same_json, unmatched
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (5.94, 5.940000000000001),
+        (1, 1.0),
+        (True, 1),
+        (0, False),
+        (None, None),
+        ("2025-03-01 09:00:00", "2025-03-01T09:00:00.000Z"),
+        ("2025-03-01T09:00", "2025-03-01 09:00:00+00"),
+        ("2025-03-01 09:00:00.5", "2025-03-01T09:00:00.500Z"),
+    ],
+)
+def test_one_value_in_two_forms_is_the_same(expected: float | str | None, found: float | str | None) -> None:
+    assert same(expected, found)
+    assert same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (5.94, 5.95),
+        ("5", 5),
+        (None, 0),
+        (None, ""),
+        (2**53, 2**53 + 1),
+        ("2025-03-01", "2025-03-01 00:00:00"),
+        ("2025-03-01 09:00:00", "2025-03-01 09:00:00+01"),
+    ],
+)
+def test_other_values_are_not(expected: float | str | None, found: float | str | None) -> None:
+    assert not same(expected, found)
+
+
+def test_rows_match_in_any_order_each_as_often_as_it_stands() -> None:
+    assert unmatched([[1, "a"], [2, None]], [[2, None], [1.0, "a"]]) == ([], [])
+    assert unmatched([[1], [1]], [[1], [2]]) == ([[1]], [[2]])
+    assert unmatched([[1]], [[1, 2]]) == ([[1]], [[1, 2]])
+
+
+def test_rows_within_a_tolerance_are_paired_as_well_as_can_be() -> None:
+    assert unmatched([[1.0], [1.4]], [[1.3], [0.9]], 0.4) == ([], [])
+    assert unmatched([[1.4], [1.0]], [[1.3], [0.9]], 0.4) == ([], [])
+    assert unmatched([[1.0], [1.4]], [[1.3], [1.0]], 0.05) == ([[1.4]], [[1.3]])
+
+
+def test_json_compares_by_value() -> None:
+    assert same_json({"a": [1, 2.0], "b": None}, {"b": None, "a": [1.0, 2]})
+    for one, other in (({"a": 1}, {"a": True}), ([1, 2], [2, 1]), ({"a": 1}, {"a": 1, "b": 2}), (None, False), ("1", 1)):
+        assert not same_json(one, other)
+
+
+def test_a_script_is_split_at_its_semicolons_alone() -> None:
+    script = """
+    -- first; not a statement
+    UPDATE t SET a = 'x;y' WHERE b = "c;d"; /* ; */
+    DELETE FROM t WHERE a = $tag$;$tag$ ;;
+    INSERT INTO t VALUES (E'it\\'s;')
+    -- end
+    """
+    assert [one.split()[-1] for one in statements("a; b") + statements(";;") + statements("-- c")] == ["a", "b"]
+    found = statements(script)
+    assert len(found) == 3
+    assert found[0].endswith('"c;d"')
+    assert "DELETE" in found[1]
+    assert "(E'it\\'s;')" in found[2]
