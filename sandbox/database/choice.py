@@ -70,7 +70,6 @@ async def open_template(
         raise DatabaseLost(EXTRA)
     async with AsyncExitStack() as stack:
         lasting = await stack.enter_async_context(_own_server()) if choice.url is None else None
-        assert isinstance(source, TemplateSource)
         yield await stack.enter_async_context(_on_server(source, choice.url or "", lasting, spares))
 
 
@@ -93,7 +92,7 @@ async def _own_server() -> AsyncIterator[Lasting]:
 
 
 @asynccontextmanager
-async def _on_server(source: TemplateSource, url: str, lasting: Lasting | None, spares: int) -> AsyncIterator[Template]:
+async def _on_server(source: TemplateSource | ImportedDatabase, url: str, lasting: Lasting | None, spares: int) -> AsyncIterator[Template]:
     from wardian.sandbox.database.postgres.server import Server
     from wardian.sandbox.database.postgres.template import PostgresTemplate
 
@@ -102,7 +101,8 @@ async def _on_server(source: TemplateSource, url: str, lasting: Lasting | None, 
         lasting.moved = server.moved
     template = None
     try:
-        template = await anyio.to_thread.run_sync(PostgresTemplate.build, source, server, spares)
+        made_of = source.postgres_recipe() if isinstance(source, ImportedDatabase) else source
+        template = await anyio.to_thread.run_sync(PostgresTemplate.build, made_of, server, spares)
         yield template
     finally:
         with anyio.CancelScope(shield=True):

@@ -24,9 +24,18 @@ def template_key(source: TemplateSource, schema: str, engine: str) -> str:
         "parameters": source.parameters,
         "seed_rows": f"{source.seed_rows.__module__}.{source.seed_rows.__qualname__}",
         "builders": {name: _module_text(name) for name in sorted({source.seed_rows.__module__, *source.builder_modules})},
-        "package": {str(path.relative_to(_HERE)): path.read_text("utf-8") for path in sorted(_HERE.rglob("*.py"))},
+        "package": _package_text(),
     }
     return digest(json.dumps(inputs, sort_keys=True).encode())
+
+
+def import_key(artifact: str, engine: str) -> str:
+    """The key of a template that is made of a file with that digest."""
+    return digest(json.dumps([artifact, engine, _package_text()], sort_keys=True).encode())
+
+
+def _package_text() -> dict[str, str]:
+    return {str(path.relative_to(_HERE)): path.read_text("utf-8") for path in sorted(_HERE.rglob("*.py"))}
 
 
 _HERE = Path(__file__).parent

@@ -39,7 +39,7 @@ class Column(Record):
     cannot_agree: str = ""
     """Why the same value has another canonical form on the other engine; empty: it has the same."""
     digest: str = ""
-    """Of the key and this value of each row, with numbers and times in one spelling: equal where the column says the same."""
+    """Of key and value of each row, with numbers, times and spaces at the end in one spelling: equal where two columns say the same."""
 
 
 class Table(Record):
@@ -47,13 +47,15 @@ class Table(Record):
     rows: int
     key: tuple[str, ...]
     columns: tuple[Column, ...]
+    cannot_agree: str = ""
+    """Why rows of it have another canonical form on the other engine, whatever its columns; empty: they have the same."""
     fingerprint: str = ""
     """The table's leaf of the canonical fingerprint. It does not depend on names."""
 
     @property
     def can_agree(self) -> bool:
         """Whether the same table on the other engine can have the same leaf."""
-        return not any(column.cannot_agree for column in self.columns)
+        return not self.cannot_agree and not any(column.cannot_agree for column in self.columns)
 
 
 class LeftOut(Record):
@@ -90,10 +92,11 @@ class Report(Record):
         """Of all tables."""
         return sum(table.rows for table in self.tables)
 
-    def with_sums(self, fingerprints: dict[str, str], left_out: tuple[LeftOut, ...] = ()) -> Self:
-        """The same, with each table's leaf and what else was left out."""
+    def complete(self, fingerprints: dict[str, str], left_out: tuple[LeftOut, ...] = (), notes: tuple[Note, ...] = ()) -> Self:
+        """The same, with each table's leaf, and what else was left out or needs to be known."""
         tables = tuple(table.model_copy(update={"fingerprint": fingerprints[table.name]}) for table in self.tables)
-        return self.model_copy(update={"tables": tables, "left_out": (*left_out, *self.left_out)})
+        more = {"left_out": (*left_out, *self.left_out), "notes": (*notes, *self.notes)}
+        return self.model_copy(update={"tables": tables, **more})
 
 
 class Source(Record):

@@ -18,7 +18,7 @@ _PART_OF_MORE = bytes.fromhex("d9d505f920a163d7")
 
 
 @contextmanager
-def private_copy(path: Path) -> Iterator[Path]:
+def private_copy(path: Path, name: str) -> Iterator[Path]:
     """A copy of the database at `path`, in one file, as of its last commit.
 
     Raises:
@@ -27,16 +27,16 @@ def private_copy(path: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="wardian-import-") as folder:
         copy = Path(folder) / "database.sqlite"
         _copy_all(path, copy)
-        check_header(copy.read_bytes()[:HEADER_BYTES], copy.stat().st_size, str(path), logged=Path(f"{copy}-wal").exists())
+        check_header(copy.read_bytes()[:HEADER_BYTES], copy.stat().st_size, name, logged=Path(f"{copy}-wal").exists())
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
                 raw.execute("PRAGMA trusted_schema = OFF")
                 mode = raw.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
                 raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.Error as error:
-            raise ImportRefused(f"{path}: SQLite {sqlite3.sqlite_version} cannot read it: {error}") from error
+            raise ImportRefused(f"{name}: SQLite {sqlite3.sqlite_version} cannot read it: {error}") from error
         if mode != "delete":
-            raise ImportRefused(f"{path}: its log could not be taken in; copy it with: sqlite3 {path} '.backup copy.sqlite'")
+            raise ImportRefused(f"{name}: its log could not be taken in; copy it with: sqlite3 {path} '.backup copy.sqlite'")
         yield copy
 
 

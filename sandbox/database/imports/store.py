@@ -1,5 +1,7 @@
 """Where imports are kept: a folder per name, put in place by one rename, so that a reader never sees half of one."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import re
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -17,10 +20,21 @@ from wardian.sandbox.database.sqlite.template import SqliteTemplate, default_dir
 from wardian.sandbox.errors import ImportRefused, TemplateBroken
 from wardian.sandbox.fingerprint import digest
 
+if TYPE_CHECKING:
+    from wardian.sandbox.database.imports.postgres_recipe import ImportRecipe
+
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _HALF = ".half-"
 """How the name of a folder begins that is being made or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An import that was checked and is not kept yet."""
+
+    manifest: Manifest
+    artifact: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,16 @@ class ImportedDatabase:
         template = SqliteTemplate.from_file(self.artifact())
         check_sums(self.manifest, dict(template.fingerprint.leaves))
         return template
+
+    def postgres_recipe(self) -> ImportRecipe:
+        """What a template of an import for Postgres is made of, for `PostgresTemplate.build`.
+
+        Raises:
+            TemplateBroken: it is not what was sealed.
+        """
+        from wardian.sandbox.database.imports.postgres_recipe import ImportRecipe
+
+        return ImportRecipe(self.manifest, self.artifact().read_bytes())
 
 
 def check_sums(manifest: Manifest, leaves: dict[str, str]) -> None:
@@ -154,20 +178,20 @@ def check_free(name: str, replace: bool, directory: Path | None = None) -> None:
         raise ImportRefused(f"name: there is a template {name!r} already; choose another name, or say --replace")
 
 
-def keep(manifest: Manifest, artifact: bytes, replace: bool, directory: Path | None = None) -> ImportedDatabase:
+def keep(draft: Draft, replace: bool, directory: Path | None = None) -> ImportedDatabase:
     """Put an import in place: whole, or not at all.
 
     Raises:
         ImportRefused: the name is taken and `replace` is false, or nothing can be written there.
     """
-    place = directory or default_imports()
+    place, manifest = directory or default_imports(), draft.manifest
     folder = place / checked_name(manifest.name)
     with _locked(place):
         check_free(manifest.name, replace, directory)
         half = place / f"{_HALF}{secrets.token_hex(8)}"
         try:
             half.mkdir()
-            _write(half / manifest.artifact, artifact)
+            _write(half / manifest.artifact, draft.artifact)
             _write(half / MANIFEST, manifest.model_dump_json(indent=1).encode() + b"\n")
             if folder.exists():
                 _take_away(folder)

@@ -16,7 +16,7 @@ _TIMES = frozenset({Kind.TIMESTAMP, Kind.INSTANT, Kind.DATE})
 
 
 def spelled(value: Stored, kind: Kind) -> str | None:
-    """A value in the spelling that does not depend on its engine; `None` for NULL."""
+    """A value in the spelling that does not depend on its engine; `None` for NULL. Spaces at the end do not count: `char` pads."""
     if value is None:
         return None
     if isinstance(value, bytes):
@@ -25,7 +25,7 @@ def spelled(value: Stored, kind: Kind) -> str | None:
         return "1" if value else "0"
     if isinstance(value, int | float) or kind in _NUMBERS:
         return _number(value)
-    return _time(value) if kind in _TIMES else value
+    return _time(value) if kind in _TIMES else value.rstrip(" ")
 
 
 def _number(value: int | float | str) -> str:

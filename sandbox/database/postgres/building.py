@@ -49,16 +49,16 @@ def build(link: Link, source: TemplateSource, wires: Sequence[Wire], engine: Pos
         Exception: whatever `seed_rows` raises, or the server says of the schema.
     """
     walls.close_schemas(link)
-    with _as(link, OWNER):
+    with acting_as(link, OWNER):
         capture.make_types(link)
         for statement in schema_statements(source.metadata, engine):
             link.execute(statement.encode())
         capture.make_journal(link)
-    walls.describe(link, source.metadata)
+    walls.describe(link, source.metadata.tables)
     walls.take_functions_away(link)
-    walls.open_tables(link, source.metadata)
+    walls.open_tables(link, source.metadata.tables)
     _seed(link, source, engine)
-    with _as(link, OWNER):
+    with acting_as(link, OWNER):
         capture.fill_sequences(link, wires)
         capture.install_triggers(link, wires)
     link.execute("VACUUM FULL pg_catalog.pg_proc")
@@ -67,7 +67,8 @@ def build(link: Link, source: TemplateSource, wires: Sequence[Wire], engine: Pos
 
 
 @contextmanager
-def _as(link: Link, role: str) -> Iterator[None]:
+def acting_as(link: Link, role: str) -> Iterator[None]:
+    """Run the statements of a block as another role."""
     link.execute(f"SET ROLE {role}")
     yield
     link.execute("RESET ROLE")

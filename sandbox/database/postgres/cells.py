@@ -46,8 +46,8 @@ def wires_of(metadata: MetaData) -> tuple[Wire, ...]:
                 f"the name {name} has {len(name.encode())} bytes; Postgres keeps {MAX_NAME_BYTES} bytes and cuts the rest off"
             )
     tables = sorted(metadata.tables.values(), key=lambda table: table.name)
-    made = [_wire(shape, [(column.name, _kind(column)) for column in table.columns]) for shape, table in zip(shapes, tables, strict=True)]
-    return (*made, _wire(SEQUENCES, [("name", str), ("last", int)]))
+    made = [wire(shape, [(column.name, _kind(column)) for column in table.columns]) for shape, table in zip(shapes, tables, strict=True)]
+    return (*made, SEQUENCES_WIRE)
 
 
 def _names_of(metadata: MetaData) -> Iterator[str]:
@@ -58,7 +58,8 @@ def _names_of(metadata: MetaData) -> Iterator[str]:
         yield from (name for name in named if isinstance(name, str))
 
 
-def _wire(shape: TableShape, columns: Sequence[tuple[str, Any]]) -> Wire:
+def wire(shape: TableShape, columns: Sequence[tuple[str, Any]]) -> Wire:
+    """The wire of a table whose columns are named, each with what `_form` knows it by."""
     found = [_form(quoted(name), kind) for name, kind in columns]
     return Wire(shape, tuple(expression for expression, _ in found), tuple(reader for _, reader in found))
 
@@ -72,6 +73,7 @@ def _form(column: str, kind: Any) -> tuple[str, Callable[[str], Stored]]:
         "instant": (_INSTANT.format(column), str),
         "date": (f"to_char({column}, 'YYYY-MM-DD')", str),
         str: (column, str),
+        "text": (f"{column}::text", str),
     }
     return forms[kind]
 
@@ -89,3 +91,6 @@ def _kind(column: Column[Any]) -> Any:
 def quoted(name: str) -> str:
     """`name` as an identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+SEQUENCES_WIRE = wire(SEQUENCES, [("name", str), ("last", int)])

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import psycopg
 
 from wardian.sandbox.database.base import FrozenDatabase, Template, TemplateSource, check_template
-from wardian.sandbox.database.keys import template_key
-from wardian.sandbox.database.postgres.building import Sums, build, schema_statements, sums_of
-from wardian.sandbox.database.postgres.cells import Wire, quoted, wires_of
+from wardian.sandbox.database.postgres.building import Sums, sums_of
+from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.clone import PostgresDatabase, Sealed
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import lost
+from wardian.sandbox.database.postgres.recipe import DeclaredRecipe, Recipe
 from wardian.sandbox.database.postgres.resources import Copy
 from wardian.sandbox.database.postgres.sealing import restore
 from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server, connected
@@ -34,13 +34,12 @@ class PostgresTemplate(Template):
     engine = "postgres"
     blocks = True
 
-    def __init__(self, source: TemplateSource, server: Server, spares: int) -> None:
+    def __init__(self, recipe: Recipe, server: Server, spares: int) -> None:
         with connected(server.url) as link:
             engine = PostgresEngine(link)
-        wires = wires_of(source.metadata)
-        self._source, self._server, self._engine = source, server, engine
-        schema = "\n".join(schema_statements(source.metadata, engine))
-        self.key = template_key(source, schema, f"postgres {server.version}")
+        wires = recipe.wires
+        self._recipe, self._server, self._engine = recipe, server, engine
+        self.key = recipe.key(server.version, engine)
         self._name = f"{PREFIX}t_{self.key}"
         sums, built_here = self._found_or_built(wires)
         self.size_bytes = server.size_of(self._name)
@@ -52,7 +51,7 @@ class PostgresTemplate(Template):
         self._keeper.start()
 
     @classmethod
-    def build(cls, source: TemplateSource, server: Server, spares: int = 1) -> "PostgresTemplate":
+    def build(cls, source: TemplateSource | Recipe, server: Server, spares: int = 1) -> "PostgresTemplate":
         """The template of `source`: the one that the server has, else built. Processes wait for each other.
 
         `spares` clones are kept ready; fewer, where connections or room are enough for no more beside as many in use.
@@ -61,7 +60,7 @@ class PostgresTemplate(Template):
             TemplateBroken: the source cannot be kept exactly, or what the server has is not what was sealed.
             DatabaseLost: the server does not answer or cannot go on.
         """
-        return cls(source, server, spares)
+        return cls(source if isinstance(source, Recipe) else DeclaredRecipe(source), server, spares)
 
     def clone(self) -> PostgresDatabase:
         """A clone of its own: a spare where one is ready, else made at once. Blocks while the server restarts.
@@ -171,12 +170,11 @@ class PostgresTemplate(Template):
         name = f"{PREFIX}b_{secrets.token_hex(8)}"
         self._server.create(name, "template0")
         try:
-            with connected(self._server.url_of(name)) as link:
-                sums = build(link, self._source, wires, self._engine)
+            sums = self._recipe.fill(self._server, name, self._engine)
             tables = zip(wires, sums.counts, sums.totals, strict=True)
             self._server.seal(name, self._name, {"tables": {wire.shape.name: [count, f"{total:032x}"] for wire, count, total in tables}})
         except psycopg.Error as error:
-            raise TemplateBroken(f"template {self._source.name}: {' '.join(str(error).split())}") from error
+            raise lost(self._server.url, error) from error
         finally:
             self._server.drop(name)  # gone already when it was sealed
         return sums

@@ -1,6 +1,6 @@
 """What may be done inside a world's database, said in rights: who owns, who writes, who reads, and which functions there are."""
 
-from sqlalchemy import MetaData
+from collections.abc import Collection
 
 from wardian.sandbox.database.postgres.cells import quoted
 from wardian.sandbox.database.postgres.server import AGENTS, OWNER, TOOLS, Link
@@ -54,29 +54,27 @@ def close_schemas(link: Link) -> None:
     link.execute(f"GRANT USAGE ON SCHEMA public, information_schema TO {TOOLS}, {AGENTS}")
 
 
-def open_tables(link: Link, metadata: MetaData) -> None:
+def open_tables(link: Link, tables: Collection[str]) -> None:
     """Give rows of the world's tables: tools may change them, agents may read them."""
-    names = ", ".join(f"public.{quoted(name)}" for name in sorted(metadata.tables))
+    names = ", ".join(f"public.{quoted(name)}" for name in sorted(tables))
     if names:
         link.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {names} TO {TOOLS}")
         link.execute(f"GRANT SELECT ON {names} TO {AGENTS}")
 
 
-def describe(link: Link, metadata: MetaData) -> None:
+def describe(link: Link, tables: Collection[str], views: Collection[str] = ()) -> None:
     """Fill an information schema of our own: the server's would show names that differ from clone to clone."""
     link.execute("CREATE TABLE information_schema.tables (table_schema text, table_name text, table_type text)")
     link.execute(
         "CREATE TABLE information_schema.columns (table_schema text, table_name text, column_name text, ordinal_position bigint,"
         " is_nullable text, data_type text)"
     )
-    for table in sorted(metadata.tables.values(), key=lambda table: table.name):
-        link.execute("INSERT INTO information_schema.tables VALUES ('public', %s, 'BASE TABLE')", (table.name,))
-        for position, column in enumerate(table.columns, start=1):
-            row = (table.name, column.name, position, "YES" if column.nullable else "NO")
-            link.execute(
-                "INSERT INTO information_schema.columns SELECT 'public', %s, %s, %s, %s, format_type(CASE typtype WHEN 'd' THEN typbasetype"
-                " ELSE pg_type.oid END, NULL) FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid"
-                " WHERE attrelid = %s::regclass AND attname = %s",
-                (*row, f"public.{quoted(table.name)}", column.name),
-            )
+    for name in sorted([*tables, *views]):
+        link.execute("INSERT INTO information_schema.tables VALUES ('public', %s, %s)", (name, "BASE TABLE" if name in tables else "VIEW"))
+        link.execute(
+            "INSERT INTO information_schema.columns SELECT 'public', %s, attname, row_number() OVER (ORDER BY attnum),"
+            " CASE WHEN attnotnull THEN 'NO' ELSE 'YES' END, format_type(CASE typtype WHEN 'd' THEN typbasetype ELSE pg_type.oid END, NULL)"
+            " FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
+            (name, f"public.{quoted(name)}"),
+        )
     link.execute(f"GRANT SELECT ON information_schema.tables, information_schema.columns TO {TOOLS}, {AGENTS}")

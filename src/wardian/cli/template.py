@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import anyio
@@ -12,6 +13,8 @@ from rich.table import Table
 
 from wardian.cli.console import errors_end_the_command
 from wardian.sandbox.database.imports import ImportedDatabase, import_database, imported_names, open_import, remove_import
+from wardian.sandbox.database.imports.compare import Verdict
+from wardian.sandbox.database.imports.compare import compare as compare_reports
 
 WIDTH = 140
 Name = Annotated[str, typer.Argument(help="Name of a template, as `wardian template list` shows it.")]
@@ -24,19 +27,22 @@ def register(app: typer.Typer) -> None:
     template.command("import")(import_)
     template.command("list")(list_)
     template.command()(show)
+    template.command()(compare)
     template.command()(remove)
     app.add_typer(template, name="template")
 
 
 def import_(
-    source: Annotated[str, typer.Argument(help="A SQLite file.")],
+    source: Annotated[str, typer.Argument(help="A SQLite file, a SQL script, a dump of pg_dump, or the URL of a database.")],
     name: Annotated[str, typer.Option(help="What to call it: a-z, 0-9, - and _.")],
+    engine: Annotated[str | None, typer.Option(help="What a script is written for: sqlite or postgres. Default: as it shows.")] = None,
+    schema: Annotated[str, typer.Option(help="With Postgres: the schema that comes.")] = "public",
     replace: Annotated[bool, typer.Option("--replace", help="Take the place of a template of that name.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take in a database of your own, which is only read, and say what came, what did not, and what differs between engines."""
     with errors_end_the_command():
-        made = anyio.run(lambda: import_database(source, name, replace=replace))
+        made = anyio.run(lambda: import_database(source, name, engine=engine, schema=schema, replace=replace))
     _show(made, as_json)
 
 
@@ -59,6 +65,20 @@ def show(name: Name, as_json: AsJson = False) -> None:
     with errors_end_the_command():
         found = open_import(name)
     _show(found, as_json)
+
+
+def compare(left: Name, right: Name, as_json: AsJson = False) -> None:
+    """Compare two imports table by table; names meet in lower case without underscores. Exits with 1 when a table differs or is missing."""
+    with errors_end_the_command():
+        found = compare_reports(open_import(left).report, open_import(right).report)
+    if as_json:
+        print(json.dumps([asdict(one) for one in found]))
+    else:
+        table = Table(escape(left), escape(right), "", "why")
+        for one in found:
+            table.add_row(escape(one.left), escape(one.right), one.verdict.value, escape("; ".join(one.reasons)))
+        _console().print(table)
+    raise typer.Exit(1 if any(one.verdict in (Verdict.DIFFERS, Verdict.MISSING) for one in found) else 0)
 
 
 def remove(name: Name) -> None:
@@ -104,6 +124,9 @@ def _show(found: ImportedDatabase, as_json: bool) -> None:
     differing = [(one.name, column) for one in report.tables for column in one.columns if column.cannot_agree]
     for name, column in differing:
         console.print(f"cannot agree with the other engine: {name}.{column.name}: {column.cannot_agree}", markup=False)
+    for one in report.tables:
+        if one.cannot_agree:
+            console.print(f"cannot agree with the other engine: {one.name}: {one.cannot_agree}", markup=False)
     able = [one.name for one in report.tables if one.can_agree]
     console.print(f"can have equal fingerprints on both engines: {', '.join(able) or 'no table'}", markup=False)
     print(f"template {found.name} is ready: {len(report.tables)} tables, {report.rows} rows")

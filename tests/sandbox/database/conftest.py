@@ -1,13 +1,21 @@
 """A small shop in a world database: every column type, composite keys, cascades, and a unique name."""
 
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from sqlalchemy import Column, ForeignKey, MetaData, Table
 from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import Template, TemplateSource, WorldDatabase
+from wardian.sandbox.database.imports import ImportedDatabase, import_database
+from wardian.sandbox.database.imports.workshop import Workshop, open_workshop
 from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.database.sqlite import SqliteTemplate
@@ -91,3 +99,36 @@ def database(template: Template) -> Iterator[WorldDatabase]:
     clone = template.clone()
     yield clone
     clone.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """Imports of Postgres databases, all in one workshop."""
+
+    portal: BlockingPortal
+    workshop: Workshop
+
+    def take(self, source: object, name: str, directory: Path, **options: Any) -> ImportedDatabase:
+        call = partial(import_database, str(source), name, directory=directory, workshop=self.workshop, **options)
+        return self.portal.call(call)
+
+    def program(self, *argv: str) -> bytes:
+        """What a program of the workshop writes; it may ask its server."""
+        return self.portal.call(self.workshop.program, argv)
+
+
+@pytest.fixture(scope="session")
+def importer() -> Iterator[Importer]:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(open_workshop()) as workshop:
+        yield Importer(portal, workshop)
+
+
+def chinook_file(name: str) -> Path:
+    """A file of the Chinook database; skips where it is not beside the repository."""
+    folder = os.environ.get("WARDIAN_SHARED_DATA", str(Path(__file__).parents[4] / "shared" / "data"))
+    path = Path(folder) / "chinook" / name
+    if not path.exists():
+        if "WARDIAN_SHARED_DATA" in os.environ:
+            pytest.fail(f"{path} is missing, though WARDIAN_SHARED_DATA promises it")
+        pytest.skip("the Chinook database is not beside this repository; set WARDIAN_SHARED_DATA to demand it")
+    return path

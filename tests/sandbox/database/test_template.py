@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,9 +17,7 @@ from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.database.sqlite.template import default_directory
 from wardian.sandbox.errors import DatabaseProblem, TemplateBroken
 
-from .conftest import metadata, seed_rows
-
-CHINOOK = Path(__file__).parents[4] / "shared" / "data" / "chinook" / "Chinook_Sqlite.sqlite"
+from .conftest import chinook_file, metadata, seed_rows
 
 
 def files(directory: Path, suffix: str) -> list[Path]:
@@ -241,12 +238,7 @@ def test_what_stands_in_the_log_is_taken_along(tmp_path: Path) -> None:
 
 @pytest.fixture
 def chinook() -> SqliteTemplate:
-    path = Path(os.environ["WARDIAN_SHARED_DATA"]) / "chinook" / CHINOOK.name if "WARDIAN_SHARED_DATA" in os.environ else CHINOOK
-    if not path.exists():
-        if "WARDIAN_SHARED_DATA" in os.environ:
-            pytest.fail(f"{path} is missing, though WARDIAN_SHARED_DATA promises it")
-        pytest.skip("the Chinook database is not beside this repository; set WARDIAN_SHARED_DATA to demand it")
-    return SqliteTemplate.from_file(path)
+    return SqliteTemplate.from_file(chinook_file("Chinook_Sqlite.sqlite"))
 
 
 def test_a_real_database_of_others_works_as_a_world(chinook: SqliteTemplate) -> None:
