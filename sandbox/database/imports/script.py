@@ -93,11 +93,7 @@ class _Reader:
     def parts(self) -> Iterator[Part]:
         at = 0
         while (at := self._past_space(at)) < len(self._script):
-            command = self._command(at)
-            if command is None:
-                part, at = self._statement(at)
-            else:
-                part, at = command
+            part, at = self._command(at) or self._statement(at)
             if isinstance(part, Statement) and part.words[:1] == ("COPY",) and _COPY.search(part.text):
                 data, at = self._data(at, part.line)
                 yield Copy(part, data)
@@ -131,11 +127,14 @@ class _Reader:
             if not depth:
                 return place
 
-    def _command(self, at: int) -> tuple[Command, int] | None:
-        """A command in place of a statement."""
+    def _command(self, at: int) -> tuple[Statement | Command, int] | None:
+        """A command in place of a statement; `\\copy` from the script itself is one."""
         first = self._script[at]
         if first == ("\\" if self._dialect == "postgres" else "."):
-            return self._rest_of_line(at)
+            command, end = self._rest_of_line(at)
+            if command.name == "\\copy" and _COPY.search(command.argument):
+                return Statement(f"COPY {command.argument}", command.line, ("COPY",)), end
+            return command, end
         if found := _GO.match(self._script, at):
             return Command("GO", "", self.line(at)), found.end()
         return None
@@ -144,13 +143,9 @@ class _Reader:
         end = self._script.find("\n", at)
         end = len(self._script) if end < 0 else end
         name, _, argument = self._script[at:end].strip().partition(" ")
-        line = self.line(at)
-        if name == "\\copy" and _COPY.search(argument):
-            # As COPY; its data follow, and its statement ends with its line.
-            return Command(name, argument, line), end
-        return Command(name, argument.strip(), line), end
+        return Command(name, argument.strip(), self.line(at)), end
 
-    def _statement(self, start: int) -> tuple[Statement | Command, int]:
+    def _statement(self, start: int) -> tuple[Statement, int]:
         at, depth, blocks, words = start, 0, 0, list[str]()
         has_body = False
         while at < len(self._script):

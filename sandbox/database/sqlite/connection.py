@@ -55,12 +55,23 @@ def install_capture(connection: sqlite3.Connection, shapes: Sequence[TableShape]
     connection.execute("CREATE TABLE wardian_mark (n INTEGER NOT NULL) STRICT")
     connection.execute("INSERT INTO wardian_mark VALUES (0)")
     connection.execute("CREATE TABLE wardian_sequences (name TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID")
+    given = _given(connection)
     for shape in shapes[:-1]:
         if len(shape.key) == 1:
-            connection.execute("INSERT INTO wardian_sequences VALUES (?, ?)", (shape.name, _highest(connection, shape)))
+            last = max(_highest(connection, shape), given.get(shape.name, 0))
+            connection.execute("INSERT INTO wardian_sequences VALUES (?, ?)", (shape.name, last))
     for number, shape in enumerate(shapes):
-        for trigger in _triggers(number, shape):
+        for trigger in _triggers(number, shape, shape.name in given):
             connection.execute(trigger)
+
+
+def _given(connection: sqlite3.Connection) -> dict[str, int]:
+    """The last ids of tables that SQLite itself counts (AUTOINCREMENT), which no trigger can stand on."""
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'").fetchall()
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'").fetchone():
+        return {}
+    seen = dict(connection.execute("SELECT name, seq FROM sqlite_sequence WHERE typeof(seq) = 'integer'"))
+    return {name: seen.get(name, 0) for (name,) in tables}
 
 
 def _highest(connection: sqlite3.Connection, shape: TableShape) -> int:
@@ -68,7 +79,8 @@ def _highest(connection: sqlite3.Connection, shape: TableShape) -> int:
     return max(highest, 0) if isinstance(highest, int) else 0
 
 
-def _triggers(number: int, shape: TableShape) -> tuple[str, str, str]:
+def _triggers(number: int, shape: TableShape, counted: bool) -> tuple[str, str, str]:
+    """`counted`: an id that a row brings along counts as given out, as SQLite counts it."""
     old, new = (", ".join(f"{row}.{quoted(column)}" for column in shape.columns) for row in ("OLD", "NEW"))
     removed = f"wardian_removed(n, {number}, {old})"
     bodies = {
@@ -76,9 +88,13 @@ def _triggers(number: int, shape: TableShape) -> tuple[str, str, str]:
         "DELETE": removed,
         "UPDATE": f"wardian_added({removed}, {number}, {new})",
     }
+    count = ""
+    if counted:
+        key, name = f"NEW.{quoted(shape.columns[shape.key[0]])}", shape.name.replace("'", "''")
+        count = f"UPDATE wardian_sequences SET last = {key} WHERE name = '{name}' AND last < {key};"
     insert, delete, update = (
         f"CREATE TRIGGER wardian_{event.lower()}_{number} AFTER {event} ON {quoted(shape.name)}"
-        f" BEGIN UPDATE wardian_mark SET n = {body}; END"
+        f" BEGIN UPDATE wardian_mark SET n = {body}; {count if event == 'INSERT' else ''} END"
         for event, body in bodies.items()
     )
     return insert, delete, update

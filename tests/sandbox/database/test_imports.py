@@ -11,6 +11,7 @@ import anyio
 import pytest
 from sqlalchemy import text
 
+from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
 from wardian.sandbox.database.imports import ImportedDatabase, import_database, imported_names, open_import, remove_import
 from wardian.sandbox.database.imports.report import Column, Table
@@ -88,6 +89,24 @@ async def test_clones_are_the_database_with_its_views_and_triggers(kept: Importe
         assert {change.table for change in clone.take_changes()} == {"Item", "Tag"}
         assert clone.fingerprint() == clone.recompute()
         clone.close()
+
+
+def test_ids_that_sqlite_counts_are_part_of_the_fingerprint(kept: ImportedDatabase) -> None:
+    left, right = (kept.sqlite_template().clone() for _ in range(2))
+    with left.transaction() as session:
+        session.execute(text("INSERT INTO Item (Name, Added) VALUES ('gone', '2026-03-03')"))
+    with left.transaction() as session:
+        session.execute(text("DELETE FROM Item WHERE Name = 'gone'"))
+    assert left.fingerprint().differences(right.fingerprint()) == ("(ids): " + changed(left, right),)
+    assert left.recompute() == left.fingerprint()
+    with left.transaction() as session:
+        assert left.allocate_id(session, "Item") == 9
+    left.close()
+    right.close()
+
+
+def changed(left: WorldDatabase, right: WorldDatabase) -> str:
+    return f"expected {right.fingerprint().leaves['(ids)']}, found {left.fingerprint().leaves['(ids)']}"
 
 
 @pytest.mark.anyio
