@@ -4,7 +4,9 @@ RolloutError
 ├── UsageProblem   asked for something that there is not; names what there is
 ├── PolicyUnavailable   the model of a policy cannot be asked; that episode fails
 │   ├── PolicyRefused   its server refuses what it is asked
-│   └── PolicyHopeless  it cannot be asked in any episode; the run ends. A UsageProblem too
+│   └── PolicyEnds      nor in any other episode; the run ends
+│       ├── PolicyHopeless  it never could be asked. A UsageProblem too
+│       └── PolicyGone      it could be asked before; a run may go on when it can again
 ├── LogBroken      a trajectory is not readable; names file, line and field
 │   └── LogMissing  it is not there. A UsageProblem too
 ├── NotReproduced  an episode does not run again as it was recorded, so a moment of it cannot be reached
@@ -33,7 +35,15 @@ class PolicyRefused(PolicyUnavailable):
     cause = "policy_refused"
 
 
-class PolicyHopeless(PolicyUnavailable, UsageProblem):
+class PolicyEnds(PolicyUnavailable):
+    """No other episode of this policy would fare better: the run ends."""
+
+
+class PolicyGone(PolicyEnds):
+    """It acted before, and no longer does. The episode that meets it is cancelled, so that a run that goes on plays it again."""
+
+
+class PolicyHopeless(PolicyEnds, UsageProblem):
     """No other episode of this policy would fare better: the run ends. The message says what to put right."""
 
     def __init__(self, message: str, cause: str) -> None:

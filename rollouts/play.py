@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import anyio
 
@@ -13,7 +14,7 @@ from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
 from wardian.envs.verifier import Verdict
 from wardian.rollouts.actions import sound
-from wardian.rollouts.errors import PolicyHopeless, PolicyUnavailable
+from wardian.rollouts.errors import PolicyEnds, PolicyGone, PolicyUnavailable
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.policies.base import Player, TaskView
 from wardian.rollouts.policies.sampled import Sampled, as_sampled
@@ -26,7 +27,7 @@ POLICY_ERROR = "policy_error"
 """End cause: the policy's own code raised. Masked, and not retried."""
 TASK_ERROR = "task_error"
 """End cause: there is no such task, or the world refused it. Masked, and not retried."""
-CANCELLED = "cancelled"
+CANCELLED: Literal["cancelled"] = "cancelled"
 
 Write = Callable[[EpisodeStart | StepRecord | EpisodeEnd], None]
 
@@ -52,7 +53,7 @@ class Attempt:
 
         Raises:
             OSError: a line could not be written.
-            PolicyHopeless: the policy can act in no other episode either; the line was written.
+            PolicyEnds: the policy can act in no other episode either; the line was written.
         """
         try:
             first = await self._reset()
@@ -105,14 +106,17 @@ class Attempt:
             raise PolicyRaised from error
 
     async def _failed_by(self, error: BaseException | None) -> EpisodeEnd:
-        """End what the policy could not go on with. Raises `PolicyHopeless` as it is, for whoever plays the other episodes."""
+        """End what the policy could not go on with. Raises `PolicyEnds` as it is, for whoever plays the other episodes."""
         await self.env.close()
         if not isinstance(error, PolicyUnavailable):
             _log.error("policy %s raised in %s", self.planned.policy.name, self.planned.episode_id, exc_info=error)
             return self._end("failed", POLICY_ERROR, f"{type(error).__name__}: {error}")
+        if isinstance(error, PolicyGone):
+            self._end(CANCELLED, CANCELLED, str(error))
+            raise error
         _log.warning("policy %s cannot act in %s: %s", self.planned.policy.name, self.planned.episode_id, error)
         end = self._end("failed", error.cause, str(error))
-        if isinstance(error, PolicyHopeless):
+        if isinstance(error, PolicyEnds):
             raise error
         return end
 

@@ -22,7 +22,7 @@ from wardian.tools.faults import FaultProfile
 FREE = frozenset(
     {
         *("episodes", "cells", "workers", "attempts", "out", "as_json", "progress", "worker", "continued", "tasks"),
-        *("base_url", "api_key_env", "concurrency", "streaming", "silence_s", "deadline_s", "tries"),
+        *("base_url", "api_key_env", "concurrency", "streaming", "silence_s", "deadline_s", "tries", "gone_after"),
     }
 )
 """Parameters that may be others when a run goes on: they change nothing about an episode. `episodes` may only grow."""

@@ -14,7 +14,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.settings import MalformedPolicy, Settings
-from wardian.rollouts.errors import LogBroken, PolicyHopeless
+from wardian.rollouts.errors import LogBroken, PolicyEnds
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.play import Attempt
@@ -59,14 +59,14 @@ class EpisodePool:
     interrupted: bool = False
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _unwritable: OSError | None = None
-    _hopeless: PolicyHopeless | None = None
+    _ends: PolicyEnds | None = None
 
     async def run(self, episodes: Iterable[Planned] | Source, *, workers: int) -> Tally:
         """Play all of `episodes` with so many at once. What was written stands, however it ends. A stream is played as it comes.
 
         Raises:
             LogBroken: the trajectory could not be written; all episodes were cancelled.
-            PolicyHopeless: a policy said that it can act in no episode; what ran was cancelled.
+            PolicyEnds: a policy said that it can act in no other episode; what ran was cancelled.
         """
         todo = episodes if isinstance(episodes, MemoryObjectReceiveStream) else iter(episodes)
         with self._scope:
@@ -76,8 +76,8 @@ class EpisodePool:
         if self._unwritable is not None:
             path = self.writer.path if self.writer else ""
             raise LogBroken(f"{path}: cannot be written: {self._unwritable.strerror or self._unwritable}") from self._unwritable
-        if self._hopeless is not None:
-            raise self._hopeless
+        if self._ends is not None:
+            raise self._ends
         if self.ground.cells is not None and not self.interrupted:
             with anyio.move_on_after(SETTLE_S):
                 await self.ground.cells.settle()
@@ -103,8 +103,8 @@ class EpisodePool:
             except OSError as error:
                 self._unwritable = error
                 self._scope.cancel()
-            except PolicyHopeless as error:
-                self._hopeless = error
+            except PolicyEnds as error:
+                self._ends = error
                 self._scope.cancel()
             finally:
                 self.tally.starts_leaked += env.leaks_found

@@ -37,6 +37,8 @@ class EndpointOptions:
     """Longest time of one request, whole."""
     tries: int = 6
     """Requests for one answer, the first included."""
+    gone_after: int = 8
+    """Episodes in a row that could not ask, after which the endpoint is taken to be gone and the run ends."""
     extra: Mapping[str, Json] = field(default_factory=dict)
     """Further fields of each request, such as `top_p` or `logprobs`."""
 
@@ -44,7 +46,7 @@ class EndpointOptions:
         self._check_url()
         if not self.model.strip():
             raise UsageProblem("model: name the model as the endpoint knows it")
-        for name, low in (("max_tokens", 1), ("concurrency", 1), ("tries", 1)):
+        for name, low in (("max_tokens", 1), ("concurrency", 1), ("tries", 1), ("gone_after", 1)):
             if (value := getattr(self, name)) is not None and value < low:
                 raise UsageProblem(f"{name.replace('_', '-')}: must be at least {low}, got {value}")
         for name in ("silence_s", "deadline_s"):

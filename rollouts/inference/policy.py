@@ -2,7 +2,8 @@
 
 When the model cannot be asked, that says nothing about what it would have done: its episode ends as failed and masked. Where the
 endpoint never answered anything, the run ends at the first refusal that is about the key, the model or the address, and at the third
-episode that fails in any other way.
+episode that fails in any other way. Where it answered before, the run ends when so many episodes in a row could not ask that it is
+taken to be gone: else each later episode would be masked, one by one.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Self
 
 from wardian.envs.action import Observation
 from wardian.rollouts.chat import Chat
-from wardian.rollouts.errors import PolicyHopeless, PolicyRefused, PolicyUnavailable
+from wardian.rollouts.errors import PolicyGone, PolicyHopeless, PolicyRefused, PolicyUnavailable
 from wardian.rollouts.inference.completion import Completion
 from wardian.rollouts.inference.endpoint import Endpoint
 from wardian.rollouts.inference.errors import EndpointError, EndpointRefused
@@ -38,6 +39,10 @@ class EndpointPolicy:
     name: str = NAME
     lost: int = 0
     """Episodes that could not ask."""
+    in_a_row: int = 0
+    """Of them the last ones, between which the endpoint answered nothing and refused no single request."""
+    answered: int = 0
+    """What the endpoint had answered when the last of them was lost."""
 
     @classmethod
     def of(cls, options: EndpointOptions) -> Self:
@@ -62,9 +67,25 @@ class EndpointPolicy:
         wrong, found = False, PolicyUnavailable(f"the endpoint gave no answer in {options.tries} tries, the last: {told}")
         if isinstance(error, EndpointRefused):
             wrong, found = error.status in WRONG, PolicyRefused(f"the endpoint refuses the request: {told}")
-        if self.endpoint.counts.answered or not (wrong or self.lost >= ENOUGH):
+        if self.endpoint.counts.answered:
+            return self._gone(found) if wrong or not isinstance(error, EndpointRefused) else self._there(found)
+        if not (wrong or self.lost >= ENOUGH):
             return found
         return PolicyHopeless(f"{found} (it has answered nothing yet: check --base-url, --model and --api-key-env)", found.cause)
+
+    def _gone(self, found: PolicyUnavailable) -> PolicyUnavailable:
+        """The same as the end of the run, where it was the last of too many in a row."""
+        answered = self.endpoint.counts.answered
+        self.in_a_row = self.in_a_row + 1 if answered == self.answered else 1
+        self.answered = answered
+        if self.in_a_row < self.endpoint.options.gone_after:
+            return found
+        return PolicyGone(f"the endpoint is gone: {self.in_a_row} episodes in a row could not ask it; {found}")
+
+    def _there(self, found: PolicyUnavailable) -> PolicyUnavailable:
+        """A refusal of one request, by an endpoint that is there."""
+        self.in_a_row = 0
+        return found
 
     async def __aenter__(self) -> Self:
         await self.endpoint.__aenter__()
@@ -94,6 +115,7 @@ class EndpointPlayer:
             PolicyUnavailable: all tries are used up.
             PolicyRefused: the endpoint refused the request, such as a chat that is longer than the model takes.
             PolicyHopeless: no episode could ask so far.
+            PolicyGone: too many episodes in a row could not ask.
         """
         if self.chat is None:
             self.chat = self._begin(observation)

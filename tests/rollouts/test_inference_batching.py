@@ -1,17 +1,18 @@
 """Policies that answer for many episodes at once: batches are batches, answers find their way, and failures stay where they are."""
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.from_thread
 import pytest
 
 from wardian.envs.action import Action, Message, Observation, call
 from wardian.envs.task import TaskId
-from wardian.rollouts.inference.batching import ActRequest, Batched, BatchFailed
+from wardian.rollouts.errors import PolicyGone
+from wardian.rollouts.inference.batching import LATE_IN_A_ROW, ActRequest, Batched, BatchFailed
 from wardian.rollouts.policies.base import TaskView
 from wardian.rollouts.policies.registry import load_policies
 from wardian.rollouts.policies.sampled import Acted, Sampled
@@ -45,7 +46,7 @@ class Echo:
 
 class EchoInThread(Echo):
     def act_batch(self, requests: Sequence[ActRequest]) -> Sequence[Acted]:  # type: ignore[override]
-        anyio.from_thread.check_cancelled()  # raises where this is no worker thread
+        assert threading.current_thread() is not threading.main_thread()
         return self.answers(requests)
 
 
@@ -152,6 +153,58 @@ async def test_an_episode_that_is_cancelled_while_its_batch_runs_leaves_the_othe
         scopes[1].cancel()
         going_on.set()
     assert found == {0: Message("0 1 "), 2: Message("2 1 ")}
+
+
+class Stuck(Echo):
+    async def act_batch(self, requests: Sequence[ActRequest]) -> Sequence[Acted]:
+        await anyio.sleep_forever()
+        return []
+
+
+async def test_calls_that_are_late_fail_their_batch_and_at_last_the_policy() -> None:
+    inner = Stuck(name="stuck")
+    async with Batched(inner, max_batch=1, deadline_s=0.01) as policy:
+        for seed in range(LATE_IN_A_ROW - 1):
+            assert await answers_of(policy, [seed]) == {seed: ["BatchLate: act_batch gave no answer within 0.01 s"]}
+        for seed in (8, 9):
+            with pytest.raises(PolicyGone, match=r"the policy stuck is gone: act_batch gave no answer within 0.01 s, in 3 calls in a row"):
+                await policy.begin(Observation("", 0), view(seed)).act(Observation("", 0))
+
+
+async def test_a_call_that_is_done_in_time_forgets_the_late_ones() -> None:
+    class Slow(Echo):
+        async def act_batch(self, requests: Sequence[ActRequest]) -> Sequence[Acted]:
+            if requests[0].view.seed % LATE_IN_A_ROW:
+                await anyio.sleep_forever()
+            return self.answers(requests)
+
+    async with Batched(Slow(), max_batch=1, deadline_s=0.01) as policy:
+        told = [await answers_of(policy, [seed]) for seed in range(7)]
+    assert [" gave no answer" in found[0] for one in told for found in one.values()] == [False, True, True] * 2 + [False]
+
+
+async def test_a_thread_that_is_late_ends_the_policy_at_once() -> None:
+    going_on = threading.Event()
+
+    class Hung(Echo):
+        def act_batch(self, requests: Sequence[ActRequest]) -> Sequence[Acted]:  # type: ignore[override]
+            going_on.wait(60)
+            return self.answers(requests)
+
+    async with Batched(Hung(), max_batch=1, deadline_s=0.01) as policy:
+        try:
+            with pytest.raises(PolicyGone, match="in a call that cannot be ended"):
+                await policy.begin(Observation("", 0), view(0)).act(Observation("", 0))
+        finally:
+            going_on.set()
+
+
+def test_a_deadline_is_set_by_the_policy_and_checked() -> None:
+    inner = Echo()
+    inner.deadline_s = 3.0  # type: ignore[attr-defined]
+    assert (Batched.of(inner).deadline_s, Batched.of(Echo()).deadline_s) == (3.0, 600.0)
+    with pytest.raises(ValueError, match="deadline_s: must be above 0"):
+        Batched(Echo(), deadline_s=0)
 
 
 async def test_weights_that_change_are_those_that_were_there_when_the_batch_was_called() -> None:

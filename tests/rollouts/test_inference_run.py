@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from wardian.cli import build_app
 from wardian.envs.action import Action, Message, Observation, ToolCalls
 from wardian.envs.registry import load_world
-from wardian.rollouts.errors import PolicyHopeless
+from wardian.rollouts.errors import PolicyGone, PolicyHopeless
 from wardian.rollouts.inference.endpoint import Endpoint
 from wardian.rollouts.inference.fake import Asked, Completes, Doing, Drops, FakeEndpoint, Script, Sends, calls_of
 from wardian.rollouts.inference.options import EndpointOptions
 from wardian.rollouts.inference.policy import EndpointPolicy
 from wardian.rollouts.inference.reading import CUT_OFF
-from wardian.rollouts.trajectory import FILE, TrajectoryLog
+from wardian.rollouts.trajectory import FILE, TrajectoryLog, validate
 from wardian.tools.completions import CallFormat
 
 
@@ -206,6 +206,39 @@ async def test_an_endpoint_that_goes_away_masks_its_episode_and_no_other(player:
     lost_end = next(end for end in ends_of(tmp_path) if not end.mask)
     assert (lost_end.outcome, lost_end.reward, lost_end.retried) == ("failed", None, False)
     assert "the last: HTTP 500: gone" in lost_end.detail
+
+
+@pytest.mark.anyio
+async def test_an_endpoint_that_is_gone_ends_the_run_before_it_masks_every_later_episode(player: Any, tmp_path: Path) -> None:
+    with pytest.raises(PolicyGone, match=r"the endpoint is gone: 3 episodes in a row could not ask it; .* HTTP 500: gone"):
+        await played(player, tmp_path, lambda asked: Completes("Bye.") if asked.number < 5 else Sends(500, "gone"), 50, gone_after=3)
+    causes = [end.end_cause for end in ends_of(tmp_path)]
+    assert causes.count("message") >= 2
+    assert (causes.count("policy_unavailable") <= 3, causes.count("cancelled") >= 1, len(causes) < 10) == (True, True, True)
+
+
+@pytest.mark.anyio
+async def test_answers_in_between_say_that_the_endpoint_is_there(player: Any, tmp_path: Path) -> None:
+    every_third = lambda asked: Completes("Bye.") if asked.number % 3 == 0 else Sends(500, "busy")  # noqa: E731
+    _, tally = await played(player, tmp_path, every_third, 12, tries=1, gone_after=5)
+    assert (tally.whole.judged, dict(tally.masked)) == (4, {"policy_unavailable": 8})
+
+
+def test_a_run_whose_endpoint_is_gone_sums_up_and_goes_on_later(serving: Any, tmp_path: Path) -> None:
+    there = [True] * 3
+    fake = serving(lambda asked: Completes("Bye.") if there and (there.pop() or True) else Drops(Completes("")))
+    options = ["--policy", "openai", "--base-url", fake.base_url, "--model", "m", "--tries", "1", "--gone-after", "2"]
+    command = ["run", "toy", "--episodes", "9", "--cells", "1", "--no-progress", "--json", "--out", str(tmp_path / "out"), *options]
+    ended = CliRunner().invoke(build_app(), command)
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.exit_code, found["interrupted"], found["episodes"], found["masked"]) == (1, True, 4, 1), ended.output
+    assert "ended early: the endpoint is gone: 2 episodes in a row could not ask it" in ended.stderr
+    assert f"give the same command again to go on in {tmp_path / 'out'}" in ended.stderr
+    there += [True] * 9
+    again = CliRunner().invoke(build_app(), command)
+    found = json.loads(again.stdout.splitlines()[-1])
+    assert (again.exit_code, found["interrupted"], found["episodes"], found["masked"]) == (0, False, 9, 1), again.output
+    assert [str(finding) for _, findings in validate(tmp_path / "out") for finding in findings] == []
 
 
 @pytest.mark.anyio

@@ -29,6 +29,9 @@ Streaming = Annotated[bool, typer.Option(help="Ask for answers in pieces, so tha
 SilenceS = Annotated[float, typer.Option(help="Longest wait for the next bytes, in seconds.", rich_help_panel=PANEL)]
 DeadlineS = Annotated[float, typer.Option(help="Longest time of one request, in seconds.", rich_help_panel=PANEL)]
 Tries = Annotated[int, typer.Option(help="Requests for one answer, the first included.", rich_help_panel=PANEL)]
+GoneAfter = Annotated[
+    int, typer.Option(help="Episodes in a row that cannot ask, after which the run ends; with --out it can go on.", rich_help_panel=PANEL)
+]
 Request = Annotated[
     str, typer.Option(help='Further fields of each request, as a JSON object, such as {"top_p": 0.9}.', rich_help_panel=PANEL)
 ]
@@ -36,7 +39,7 @@ Request = Annotated[
 DEFAULT = EndpointOptions("http://127.0.0.1:8000/v1", "none")
 """Holds the defaults of those that have one."""
 TOOL_CALLS = API
-NAMES = ("max_tokens", "temperature", "concurrency", "streaming", "silence_s", "deadline_s", "tries")
+NAMES = ("max_tokens", "temperature", "concurrency", "streaming", "silence_s", "deadline_s", "tries", "gone_after")
 
 
 def endpoint_of(asked: Mapping[str, Json]) -> EndpointOptions | None:

@@ -18,7 +18,7 @@ from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.taskfile.opening import keep_copy, world_named
 from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.crew import Crew
-from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.errors import PolicyGone, UsageProblem
 from wardian.rollouts.folder import folder_for_a_run, next_file
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.inference.policy import NAME as OPENAI
@@ -84,6 +84,7 @@ def run(
     silence_s: endpoint.SilenceS = endpoint.DEFAULT.silence_s,
     deadline_s: endpoint.DeadlineS = endpoint.DEFAULT.deadline_s,
     tries: endpoint.Tries = endpoint.DEFAULT.tries,
+    gone_after: endpoint.GoneAfter = endpoint.DEFAULT.gone_after,
     request: endpoint.Request = "{}",
 ) -> None:
     """Play episodes of a world, in parallel, and sum them up. Exits with 1 when not one could be judged."""
@@ -100,6 +101,9 @@ def run(
         print(json.dumps(order.found))
     elif order.found is not None:
         print_summary(order.found)
+    if order.gone is not None:
+        log = f"give the same command again to go on in {out}" if out else "with --out DIR, the same command goes on"
+        stderr().print(f"ended early: {order.gone}; when it is there again, {log}", style="red", markup=False)
     raise typer.Exit(order.exit_code)
 
 
@@ -127,12 +131,16 @@ class Order:
     """Where each episode is to be played again without faults."""
     crew: Crew | None = None
     signal: int = 0
+    gone: PolicyGone | None = None
+    """A policy that acted before can no longer; what was played is summed up."""
 
     @property
     def exit_code(self) -> int:
         """Of the command."""
         if self.signal:
             return 128 + self.signal
+        if self.gone is not None:
+            return 1
         return 0 if self.found and self.found["success_rate"] is not None else 1
 
     def interrupt(self) -> bool:
@@ -224,7 +232,7 @@ class Order:
             self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch_twin)
             with self.progress:
                 async with opened(planned.policy for planned in self.episodes):
-                    await self.pool.run(self.episodes, workers=workers)
+                    await self._play_all(self.pool, workers)
         finally:
             if writer is not None:
                 writer.close()
@@ -238,11 +246,18 @@ class Order:
         if self.twins is not None:
             keep(self.twins.free, end)
 
+    async def _play_all(self, pool: EpisodePool, workers: int) -> None:
+        """Play with `pool`. A policy that is gone midway ends that as an interrupt does, and is kept in `gone`."""
+        try:
+            await pool.run(self.episodes, workers=workers)
+        except PolicyGone as gone:
+            self.gone, pool.interrupted = gone, True
+
     async def _run(self, pool: EpisodePool, ground: Ground, workers: int) -> None:
         began = time.perf_counter()
         with self.progress:
             async with opened(planned.policy for planned in self.episodes):
-                await pool.run(self.episodes, workers=workers)
+                await self._play_all(pool, workers)
         wall_s = time.perf_counter() - began
         statistics = ground.cells.statistics() if ground.cells else None
         self._sum_up(pool.tally, statistics, ground.tier.value if ground.tier else None, wall_s, pool.interrupted)
