@@ -83,6 +83,8 @@ class Lasting:
 
     url: str = ""
     """Of the superuser of the one that runs now."""
+    name: str = ""
+    """Of its container."""
     room_bytes: int = 0
     """Of all its databases together."""
     moved: Callable[[str], None] = lambda url: None
@@ -95,7 +97,7 @@ class Lasting:
             try:
                 data_mib = room_mib(int((await engine.info()).get("MemTotal", 0)) >> 20)
                 async with managed_server(engine, image, data_mib=data_mib) as served:
-                    self.url, self.room_bytes = served.url, data_mib << 20
+                    self.url, self.name, self.room_bytes = served.url, served.name, data_mib << 20
                     if first:
                         task_status.started()
                     else:
