@@ -11,7 +11,7 @@ from pathlib import Path
 from wardian.envs.tokens import Tokenizer
 from wardian.rollouts.errors import LogBroken, UsageProblem
 from wardian.rollouts.folder import await_writers
-from wardian.rollouts.lines import Finding
+from wardian.rollouts.lines import Finding, is_strict
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.play import CANCELLED
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
@@ -128,7 +128,7 @@ def played(files: Iterable[Path]) -> Played | None:
 def _without_steps(file: Path) -> Iterator[RunRecord | EpisodeStart | EpisodeEnd]:
     torn: Finding | None = None
     for place, line in lines_of(file):
-        if kind_of(line) == "step" and torn is None and place.ended:
+        if kind_of(line) == "step" and torn is None and place.ended and is_strict(line):
             continue
         record, findings = check(place, line)
         if torn is not None and not isinstance(record, RunRecord):
