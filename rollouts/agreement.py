@@ -1,7 +1,7 @@
 """What the parts of one step's line must say alike: its action, the events of its calls, their results, and what the agent was shown.
 
 Each call of an action has one event, one result and one line of the observation, in the order of the calls. Calls after one that ended the
-episode have none, and the call that ended its cell has no event. What follows from the world alone, such as the content of an answer, is
+episode have none, and a call during which its cell ended has no event. What follows from the world alone, such as the content of an answer, is
 for a replay to compare.
 """
 
@@ -33,16 +33,17 @@ def disagreements(step: StepRecord) -> Iterator[Fault]:
     except ValueError:
         return
     events = [(place, event) for place, event in enumerate(step.events) if not event.landed]
-    lost = 1 if step.end_cause == EndCause.CELL_DIED and step.failed is None else 0
-    yield from _of_calls(step, action, events, lost)
+    calls = _logged(action)
+    # A cell may also be found dead after the last call, which then has its event as any other.
+    lost = int(step.end_cause == EndCause.CELL_DIED and step.failed is None and len(events) < len(calls))
+    yield from _of_calls(step, calls, events, lost)
     if step.failed is None:
         yield from _of_results(step, [event for _, event in events], lost)
         if step.versions.renderer == RENDERER_VERSION:
             yield from _of_observation(step, lost)
 
 
-def _of_calls(step: StepRecord, action: Action, events: Sequence[tuple[int, EventPart]], lost: int) -> Iterator[Fault]:
-    calls = _logged(action)
+def _of_calls(step: StepRecord, calls: Sequence[ToolCall], events: Sequence[tuple[int, EventPart]], lost: int) -> Iterator[Fault]:
     fewest = 0 if step.failed is not None else 1 if step.end_cause else len(calls)
     if not min(fewest, len(calls)) <= len(events) + lost <= len(calls):
         yield Fault("events", f"are {len(events)} of calls, and the action has {len(calls)}")

@@ -238,8 +238,8 @@ def result_parts(action: Action, step: Step) -> list[ResultPart]:
     if isinstance(action, Message):
         return [ResultPart(status=Status.OK.value, latency_ms=0)] if step.failed is None else []
     found = [ResultPart(status=event.status.value, latency_ms=event.latency_ms) for event in step.info.events if not event.landed]
-    if step.info.end_cause == EndCause.CELL_DIED and step.failed is None:
-        # The call that ended the cell has no event, since it never came back.
+    if step.info.end_cause == EndCause.CELL_DIED and step.failed is None and len(found) < len(step.observation.results):
+        # A call during which the cell ended has no event, since it never came back.
         found.append(ResultPart(status=Status.UNAVAILABLE.value, latency_ms=0))
     return found
 

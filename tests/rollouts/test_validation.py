@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from wardian.cli import build_app
-from wardian.rollouts.trajectory import FILE
+from wardian.rollouts.agreement import disagreements
+from wardian.rollouts.records import ResultPart, StepRecord
+from wardian.rollouts.trajectory import FILE, load
 
 pytestmark = pytest.mark.anyio
 Lines: TypeAlias = list[bytes]
@@ -150,6 +152,17 @@ async def test_a_damaged_log_is_refused_with_place_and_fix(lines: Lines, tmp_pat
     code, output = validated(tmp_path, damage(lines))
     assert (code, says in output) == (1, True), output
     assert output.startswith(f"error: {tmp_path / FILE}:")
+
+
+async def test_a_cell_that_ended_during_a_call_or_after_it_is_no_contradiction(lines: Lines) -> None:
+    step = load(lines[at(lines, "step")])
+    assert isinstance(step, StepRecord)
+    after = step.model_copy(update={"end_cause": "cell_died"})
+    gone = ResultPart(status="unavailable", latency_ms=0)
+    seen = step.observation.model_copy(update={"rendered": '{"status": "unavailable", "error": "ended"}'})
+    during = after.model_copy(update={"events": [], "tool_result": gone, "tool_results": [gone], "observation": seen})
+    assert [list(disagreements(one)) for one in (after, during)] == [[], []]
+    assert list(disagreements(during.model_copy(update={"end_cause": "message"})))
 
 
 async def test_zero_is_never_written_with_a_sign(lines: Lines) -> None:
