@@ -1,8 +1,8 @@
 """What the parts of one step's line must say alike: its action, the events of its calls, their results, and what the agent was shown.
 
 Each call of an action has one event, one result and one line of the observation, in the order of the calls. Calls after one that ended the
-episode have none, and a call during which its cell ended has no event. What follows from the world alone, such as the content of an answer, is
-for a replay to compare.
+episode have none, and a call during which its cell ended has no event. What follows from the world alone, such as the content of an
+answer, is for a replay to compare.
 """
 
 import json
