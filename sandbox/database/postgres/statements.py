@@ -26,9 +26,10 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_READING = frozenset({"select", "with", "values", "table"})
+_READING = ("select", "with", "values", "table")
+"""In order, since messages list them: that of a set would be another one in a replay."""
 _CHANGING = ("insert", "update", "delete", "merge", "with")
-_CALLING = _READING | {"insert", "update", "delete", "merge", "savepoint", "release", "rollback"}
+_CALLING = (*_READING, "insert", "update", "delete", "merge", "savepoint", "release", "rollback")
 _HOST_WORDS = """
     current_date current_time current_timestamp localtime localtimestamp current_user session_user current_role current_catalog
     current_schema user tablesample xmin xmax cmin cmax ctid tableoid

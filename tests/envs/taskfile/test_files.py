@@ -1,9 +1,8 @@
 """Files of a task in a cell: what is set up, what is looked at, and what may have changed. The example tasks on Chinook."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,14 +16,15 @@ from wardian.envs.taskfile.trial import try_task
 from wardian.sandbox.database.base import Template
 from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
 from wardian.sandbox.database.imports import ImportedDatabase, import_database
+from wardian.sandbox.database.imports.workshop import open_workshop
 from wardian.sandbox.pool import CellPool
 from wardian.tools.faults import NONE
 
+from ...sandbox.database.conftest import chinook_file  # noqa: TID252 - tests have no absolute names
 from .conftest import one_task, tasks_in
 from .test_loading import EXAMPLE
 from .test_tasks import TASK, failed
 
-CHINOOK = Path(__file__).parents[4] / "shared" / "data" / "chinook"
 CHECKS = """[
   {name: text, file: out/a.txt, equals: "one\\ntwo", contains: [wo], matches: '^two$'},
   {name: other-text, file: out/a.txt, equals: one},
@@ -91,19 +91,20 @@ async def test_other_files_of_the_workspace_must_be_as_they_were(
 
 
 @asynccontextmanager
-async def chinook(file: str, place: Path, url: str | None) -> AsyncIterator[tuple[ImportedDatabase, Template]]:
-    if not (CHINOOK / file).exists():
-        pytest.skip(f"no {CHINOOK / file}")
-    imported = await import_database(str(CHINOOK / file), "chinook", directory=place)
-    async with open_template(imported, DatabaseChoice(DatabaseEngine(imported.engine), url)) as template:
-        yield imported, template
+async def chinook(file: str, place: Path) -> AsyncIterator[tuple[ImportedDatabase, Template]]:
+    """The Chinook database as an import and as a template; for Postgres on one server."""
+    source = str(chinook_file(file))
+    async with AsyncExitStack() as stack:
+        workshop = await stack.enter_async_context(open_workshop()) if file.endswith(".sql") else None
+        imported = await import_database(source, "chinook", directory=place, workshop=workshop)
+        choice = DatabaseChoice(DatabaseEngine(imported.engine), workshop.server.url if workshop else None)
+        yield imported, await stack.enter_async_context(open_template(imported, choice))
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("file", ["Chinook_Sqlite.sqlite"])
-async def test_the_example_tasks_are_sound_on_chinook(file: str, cells: CellPool, tmp_path: Path, request: Any) -> None:
-    url = request.getfixturevalue("postgres_url") if file.endswith(".sql") else None
-    async with chinook(file, tmp_path, url) as (imported, template):
+@pytest.mark.parametrize("file", ["Chinook_Sqlite.sqlite", "Chinook_PostgreSql_SerialPKs.sql"])
+async def test_the_example_tasks_are_sound_on_chinook(file: str, cells: CellPool, tmp_path: Path) -> None:
+    async with chinook(file, tmp_path) as (imported, template):
         world = on_import(imported, load_tasks(EXAMPLE))
         async with ToolEnvironment(world, template=template, cells=cells, faults=NONE) as env:
             trials = [await try_task(env, family) for family in world.families if isinstance(family, WrittenTask)]

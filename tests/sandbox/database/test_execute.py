@@ -88,3 +88,10 @@ def test_a_frozen_copy_answers_reads_alone(database: WorldDatabase) -> None:
     frozen.close()
     with pytest.raises(RuntimeError, match="closed"):
         frozen.query(sql)
+
+
+@both
+def test_words_of_a_refusal_are_the_same_in_every_process(database: WorldDatabase) -> None:
+    with pytest.raises(DatabaseProblem) as caught:
+        database.query("done")
+    assert "SELECT, WITH" in str(caught.value)
