@@ -49,6 +49,9 @@ class World:
         self.clock = WorldClock(start)
         self.streams = Streams(seed)
         self.database = database
+        if database is not None:
+            clock = self.clock
+            database.time = lambda: clock.now
         self.cell = cell
         self.memory = EpisodeMemory()
         self.files = FileChanges({})

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 from sqlalchemy import MetaData
@@ -111,6 +112,8 @@ class WorldDatabase(ABC):
     """One episode's clone."""
 
     template_key: str
+    time: Callable[[], datetime] | None = None
+    """The world's time, for what an imported database fills in by itself. `None`: it has none, and such a statement is refused."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Session]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 
+from wardian.sandbox.database.imports.postgres_time import asks_for_time
 from wardian.sandbox.database.imports.report import Column, Kind, LeftOut, Note, Report, Table
 from wardian.sandbox.database.imports.values import ColumnDigests
 from wardian.sandbox.database.postgres.building import acting_as, rows_of
@@ -46,9 +47,7 @@ _WHY_NOT = {
 }
 _FORMS: dict[Kind, Any] = {Kind.INTEGER: int, Kind.REAL: float, Kind.FLAG: bool, Kind.BYTES: bytes}
 """What the wire of a column is known by; all others travel as the server writes them."""
-_CHANGING = re.compile(
-    r"\b(now|clock_timestamp|statement_timestamp|transaction_timestamp|timeofday|random|\w*uuid\w*|CURRENT_\w+|LOCALTIME\w*)\b", re.I
-)
+_CHANCE = re.compile(r"\brandom\w*\(|\w*uuid\w*\(|\btimeofday\(", re.IGNORECASE)
 _SERIAL = re.compile(r"\bnextval\(", re.IGNORECASE)
 _COLUMNS = """
     SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), b.typname, NOT a.attnotnull,
@@ -224,8 +223,10 @@ def _notes(where: str, default: str) -> list[Note]:
         return [
             Note(where=where, text="ids come from the world's own counter, which a rollback takes back, and is part of the fingerprint")
         ]
-    if _CHANGING.search(default):
-        return [Note(where=where, text=f"default {default} is refused in a clone: inserts give the value, from the world's clock")]
+    if _CHANCE.search(default):
+        return [Note(where=where, text=f"default {default} is refused in a clone, which has no chance of its own: inserts give the value")]
+    if asks_for_time(default):
+        return [Note(where=where, text=f"default {default} gives the world's time")]
     return []
 
 

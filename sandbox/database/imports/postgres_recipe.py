@@ -7,6 +7,7 @@ import psycopg
 
 from wardian.sandbox.database.imports.postgres_inventory import wires_of_report
 from wardian.sandbox.database.imports.postgres_script import OPTIONS, PostgresScript
+from wardian.sandbox.database.imports.postgres_time import set_the_clock_up
 from wardian.sandbox.database.imports.report import LeftOut, Manifest
 from wardian.sandbox.database.keys import import_key
 from wardian.sandbox.database.postgres import capture, walls
@@ -66,6 +67,8 @@ class Loaded:
 class ImportRecipe(Recipe):
     """What a kept script makes. `artifact` is the script, packed."""
 
+    timed = True
+
     def __init__(self, manifest: Manifest, artifact: bytes) -> None:
         self.name = manifest.name
         self.wires = wires_of_report(manifest.report)
@@ -97,6 +100,7 @@ class ImportRecipe(Recipe):
         """Make a world of a database that holds the tables."""
         report = self._manifest.report
         tables = [table.name for table in report.tables]
+        set_the_clock_up(link)
         walls.close_schemas(link)
         with acting_as(link, OWNER):
             capture.make_journal(link)

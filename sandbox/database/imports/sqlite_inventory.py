@@ -28,7 +28,9 @@ _FORMS = {
 }
 """How Postgres writes times, as a GLOB pattern and an example."""
 _CLASSES = {Kind.INTEGER: {"integer"}, Kind.REAL: {"real"}, Kind.TEXT: {"text"}, Kind.BYTES: {"blob"}}
-_VOLATILE = re.compile(r"\b(CURRENT_TIMESTAMP|CURRENT_DATE|CURRENT_TIME|random|randomblob)\b|'now'", re.IGNORECASE)
+_TIME = re.compile(r"\bCURRENT_(TIMESTAMP|DATE|TIME)\b|'now'", re.IGNORECASE)
+_CHANCE = re.compile(r"\brandom(blob)?\s*\(", re.IGNORECASE)
+CHANCE = "asks for chance, which no clone has of its own: using it is refused"
 _NOCASE = re.compile(r"COLLATE\s+[\"'`\[]?NOCASE", re.IGNORECASE)
 
 
@@ -42,9 +44,9 @@ def inventory(raw: sqlite3.Connection, shapes: tuple[TableShape, ...]) -> Report
     notes = [note for table in tables for note in _notes(table, texts[table.name])]
     notes += [Note(where=name, text="AUTOINCREMENT: ids of removed rows are not given out again") for name in counted]
     notes += [
-        Note(where=f"{kind} {name}", text="uses the host's time or chance, which no clone has: using it is refused")
+        Note(where=f"{kind} {name}", text=CHANCE if _CHANCE.search(sql) else "uses the world's time")
         for kind, name, _, sql in schema
-        if kind in ("view", "trigger") and _VOLATILE.search(sql)
+        if kind in ("view", "trigger") and (_TIME.search(sql) or _CHANCE.search(sql))
     ]
     return Report(
         tables=tables,
@@ -114,9 +116,11 @@ def _listed(classes: set[str]) -> str:
 def _notes(table: Table, sql: str) -> list[Note]:
     notes = []
     for column in table.columns:
-        if _VOLATILE.search(column.default):
-            text = f"default {column.default} is refused in a clone: inserts give the value, from the world's clock"
-            notes.append(Note(where=f"{table.name}.{column.name}", text=text))
+        where = f"{table.name}.{column.name}"
+        if _CHANCE.search(column.default):
+            notes.append(Note(where=where, text=f"default {column.default}: {CHANCE}"))
+        elif _TIME.search(column.default):
+            notes.append(Note(where=where, text=f"default {column.default} gives the world's time"))
     if _NOCASE.search(sql):
         notes.append(Note(where=table.name, text="has a column that compares without case (NOCASE); Postgres' text does not"))
     return notes

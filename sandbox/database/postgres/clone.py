@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -48,6 +49,8 @@ class Sealed:
     server: Server
     size_bytes: int = 0
     """Of the template on the server."""
+    timed: bool = False
+    """Whether the database may fill in the world's time by itself."""
 
 
 class PostgresDatabase(JournalledDatabase):
@@ -61,8 +64,16 @@ class PostgresDatabase(JournalledDatabase):
         self._mark = 0
         self._connection: Connection | None = None
         self._moment = Moment(copy)
+        self._told: datetime | None = None
+
+    def _tell_time(self) -> None:
+        """Let the database know the world's time; no part of any transaction, change or fingerprint."""
+        if self._sealed.timed and self.time is not None and (now := self.time()) != self._told:
+            self._asked(f"UPDATE public.wardian_clock SET now = '{now.isoformat()}'".encode())
+            self._told = now
 
     def _begin(self) -> Connection:
+        self._tell_time()
         self._asked(_BEGIN)
         if self._connection is None:
             self._connection = self._sealed.engine.connect(self._raw).execution_options(**{IN_CALL: True})
@@ -141,6 +152,7 @@ class PostgresDatabase(JournalledDatabase):
 
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:
         with self._alone():
+            self._tell_time()
             return query.run(self._raw, self._sealed.server.url, sql, parameters or {}, limits or QueryLimits())
 
     def recompute(self) -> Fingerprint:

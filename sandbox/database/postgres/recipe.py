@@ -19,6 +19,8 @@ class Recipe(ABC):
     name: str
     wires: tuple[Wire, ...]
     """Its tables by name, with `SEQUENCES` last."""
+    timed: bool = False
+    """Whether the database may fill in the world's time by itself, from the table `wardian_clock`."""
 
     @abstractmethod
     def key(self, version: int, engine: PostgresEngine) -> str:

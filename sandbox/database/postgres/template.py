@@ -43,7 +43,7 @@ class PostgresTemplate(Template):
         self._name = f"{PREFIX}t_{self.key}"
         sums, built_here = self._found_or_built(wires)
         self.size_bytes = server.size_of(self._name)
-        self._sealed = Sealed(self.key, wires, sums.counts, sums.totals, engine, server, self.size_bytes)
+        self._sealed = Sealed(self.key, wires, sums.counts, sums.totals, engine, server, self.size_bytes, recipe.timed)
         self.fingerprint = fingerprint_of([wire.shape for wire in wires], zip(sums.counts, sums.totals, strict=True))
         if not built_here:
             self._check(sums)

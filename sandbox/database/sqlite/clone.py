@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
@@ -39,6 +40,8 @@ class Sealed:
     counts: tuple[int, ...]
     totals: tuple[int, ...]
     engine: SqliteEngine
+    timed: bool = False
+    """Whether the database may fill in the world's time by itself."""
 
 
 class SqliteDatabase(JournalledDatabase):
@@ -49,12 +52,15 @@ class SqliteDatabase(JournalledDatabase):
         journal = journal or Journal(sealed.shapes, sealed.counts, sealed.totals)
         super().__init__(sealed.key, journal)
         self._sealed = sealed
-        self._dates = DateFunctions()
-        self._role = Role(sealed.tables, writes=True)
+        self._dates = DateFunctions(self._world_time)
+        self._role = Role(sealed.tables, writes=True, timed=sealed.timed)
         self._raw = open_clone(sealed.image if image is None else image, self._dates, journal, self._role)
-        self._queries = AgentQueries(self._raw, sealed.tables, self._dates)
+        self._queries = AgentQueries(self._raw, sealed.tables, self._dates, sealed.timed)
         self._connection: Connection | None = None
         self._moment = Moment(self._raw, self._lock)
+
+    def _world_time(self) -> datetime | None:
+        return self.time() if self.time is not None and self._sealed.timed else None
 
     @contextmanager
     def _internal(self) -> Iterator[sqlite3.Connection]:

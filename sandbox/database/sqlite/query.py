@@ -59,9 +59,9 @@ class _Watch:
 class AgentQueries:
     """Runs statements as the agent, and gives the connection back as it was."""
 
-    def __init__(self, connection: sqlite3.Connection, tables: frozenset[str], dates: DateFunctions) -> None:
+    def __init__(self, connection: sqlite3.Connection, tables: frozenset[str], dates: DateFunctions, timed: bool = False) -> None:
         self._connection = connection
-        self._role = Role(tables, writes=False)
+        self._role = Role(tables, writes=False, timed=timed)
         self._dates = dates
         self._connected: set[str] = set()
 

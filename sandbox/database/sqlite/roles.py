@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Collection
 
 from wardian.sandbox.database.rows import INTERNAL
+from wardian.sandbox.database.sqlite.functions import CURRENT
 
 SCHEMA_TABLE = "wardian_schema"
 """The table that stands for `sqlite_schema`: a copy without what is ours."""
@@ -34,7 +35,9 @@ _ALWAYS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE})
 class Role:
     """An authorizer. A reader may read the world's tables; a writer may change their rows too."""
 
-    def __init__(self, tables: Collection[str], *, writes: bool) -> None:
+    def __init__(self, tables: Collection[str], *, writes: bool, timed: bool = False) -> None:
+        """`timed`: the world's time takes the place of the host's, so that asking for it is fine."""
+        self._functions = FUNCTIONS | CURRENT.keys() if timed else FUNCTIONS
         self._tables = frozenset(tables)
         self._readable = self._tables | TABLE_FUNCTIONS | {SCHEMA_TABLE}
         self._writes = writes
@@ -58,7 +61,7 @@ class Role:
         if action == sqlite3.SQLITE_READ:
             return self._may_read(first, second, source)
         if action == sqlite3.SQLITE_FUNCTION:
-            return second.lower() in FUNCTIONS or (self._writes and source.startswith(INTERNAL))
+            return second.lower() in self._functions or (self._writes and source.startswith(INTERNAL))
         if action in _WRITES:
             self.wrote = True
             return self._writes and (first in self._tables or source.startswith(INTERNAL))

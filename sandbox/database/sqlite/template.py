@@ -39,11 +39,12 @@ class SqliteTemplate(Template):
 
     engine = "sqlite"
 
-    def __init__(self, key: str, built: Built, engine: SqliteEngine) -> None:
+    def __init__(self, key: str, built: Built, engine: SqliteEngine, timed: bool = False) -> None:
+        """`timed`: the database may fill in the world's time by itself."""
         self.key = key
         self.size_bytes = len(built.image)
         self.fingerprint = fingerprint_of(built.shapes, zip(built.counts, built.totals, strict=True))
-        self._sealed = Sealed(key, built.image, built.shapes, built.tables, built.counts, built.totals, engine)
+        self._sealed = Sealed(key, built.image, built.shapes, built.tables, built.counts, built.totals, engine, timed)
 
     @classmethod
     def build(cls, source: TemplateSource, directory: Path | None = None) -> "SqliteTemplate":
@@ -72,7 +73,7 @@ class SqliteTemplate(Template):
             TemplateBroken: it is no sound database, or changes of its tables cannot be captured.
         """
         built = image_of_file(path)
-        return cls(digest(built.image), built, SqliteEngine())
+        return cls(digest(built.image), built, SqliteEngine(), timed=True)
 
     def clone(self) -> SqliteDatabase:
         return SqliteDatabase(self._sealed)

@@ -4,12 +4,14 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
@@ -89,6 +91,30 @@ async def test_clones_are_the_database_with_its_views_and_triggers(kept: Importe
         assert {change.table for change in clone.take_changes()} == {"Item", "Tag"}
         assert clone.fingerprint() == clone.recompute()
         clone.close()
+
+
+def test_defaults_and_triggers_have_the_worlds_time(tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
+        raw.executescript(TIMED)
+    clone = take(str(tmp_path / "mine.sqlite"), "mine", directory=store).sqlite_template().clone()
+    with pytest.raises(DBAPIError, match="user-defined"), clone.transaction() as session:
+        session.execute(text("INSERT INTO t (id) VALUES (1)"))
+    clone.time = lambda: datetime(2031, 5, 6, 12, 0, 0, 250_000, tzinfo=UTC)
+    with clone.transaction() as session:
+        session.execute(text("INSERT INTO t (id) VALUES (1)"))
+    assert clone.query("SELECT * FROM t").rows == ((1, "2031-05-06 12:00:00", "2031-05-07", "2031-05-06 12:00:00"),)
+    assert clone.query("SELECT * FROM ages").rows == ((0,),)
+    assert clone.query("SELECT CURRENT_TIME, unixepoch('now') - unixepoch(CURRENT_TIMESTAMP)").rows == (("12:00:00", 0),)
+    assert clone.fingerprint() == clone.recompute()
+    clone.close()
+
+
+TIMED = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, made DATETIME DEFAULT CURRENT_TIMESTAMP,
+                due DATE DEFAULT (date('now', 'localtime', '+1 day')), seen);
+CREATE TRIGGER touched AFTER INSERT ON t BEGIN UPDATE t SET seen = datetime('now') WHERE id = NEW.id; END;
+CREATE VIEW ages AS SELECT CAST(julianday('now') - julianday(made) AS INTEGER) FROM t;
+"""
 
 
 def test_ids_that_sqlite_counts_are_part_of_the_fingerprint(kept: ImportedDatabase) -> None:

@@ -1,6 +1,7 @@
 """Somebody's Postgres database as a template: scripts run without power, archives, live URLs, and what of them does not come."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,11 @@ CREATE TABLE sale (day date NOT NULL, number int NOT NULL, PRIMARY KEY (day, num
 CREATE TABLE sale_2026 PARTITION OF sale FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
 CREATE INDEX by_word ON tag (word);
 CREATE VIEW cheap AS SELECT item_id, name FROM item WHERE price < 2;
+CREATE VIEW today AS SELECT CURRENT_DATE AS day, 'now()' AS said; -- don't look
 CREATE VIEW columns_of AS SELECT column_name FROM information_schema.columns;
 CREATE FUNCTION tagged() RETURNS trigger LANGUAGE plpgsql AS $body$
 BEGIN
-  UPDATE item SET weight = weight + 1 WHERE item_id = NEW.item_id; -- a semicolon; and a 'quote
+  UPDATE item SET weight = weight + 1, seen = CURRENT_TIMESTAMP /* it's now() */ WHERE item_id = NEW.item_id; -- a semicolon; and a 'quote
   RETURN NEW;
 END $body$;
 GRANT SELECT ON item TO joe;
@@ -88,9 +90,13 @@ def imported(kept: ImportedDatabase, store: Path, server: Server) -> Iterator[Po
     template.close()
 
 
+NOON = datetime(2031, 5, 6, 12, tzinfo=UTC)
+
+
 @pytest.fixture
 def clone(imported: PostgresTemplate) -> Iterator[WorldDatabase]:
     made = imported.clone()
+    made.time = lambda: NOON
     yield made
     made.close()
 
@@ -103,7 +109,7 @@ def test_what_came_is_in_the_report(kept: ImportedDatabase) -> None:
         "visit": (1, ("id",)),
         "sale": (1, ("day", "number")),
     }
-    assert (report.views, report.functions, report.triggers) == (("cheap",), ("tagged",), ("tagged",))
+    assert (report.views, report.functions, report.triggers) == (("cheap", "today"), ("tagged",), ("tagged",))
     assert {"by_word", "item_pkey"} <= set(report.indexes)
     assert set(report.sequences) == {"item_item_id_seq", "visit_id_seq"}
 
@@ -184,10 +190,29 @@ def test_ids_of_the_database_are_counted_by_the_world(clone: WorldDatabase) -> N
     assert clone.fingerprint() == clone.recompute()
 
 
-@pytest.mark.parametrize("statement", ["INSERT INTO item (name) VALUES ('x')", "SELECT nextval('item_item_id_seq')", "SELECT now()"])
+@pytest.mark.parametrize("statement", ["SELECT nextval('item_item_id_seq')", "SELECT now()", "SELECT gen_random_uuid()"])
 def test_nothing_in_a_clone_has_the_hosts_time_or_counts_apart(statement: str, clone: WorldDatabase) -> None:
     with pytest.raises(DatabaseProblem, match="permission denied"), clone.transaction() as session:
         session.execute(text(statement))
+
+
+def test_defaults_functions_and_views_have_the_worlds_time(clone: WorldDatabase) -> None:
+    with clone.transaction() as session:
+        session.execute(text("INSERT INTO item (name) VALUES ('x')"))
+        session.execute(text("INSERT INTO tag VALUES (1, 'new')"))
+    assert clone.query("SELECT added FROM item WHERE name = 'x'").rows == (("2031-05-06 12:00:00",),)
+    assert clone.query("SELECT seen FROM item WHERE item_id = 1").rows == (("2031-05-06T12:00:00.000Z",),)
+    assert clone.query("SELECT * FROM today").rows == (("2031-05-06", "now()"),)
+    clone.time = lambda: NOON + timedelta(days=1)
+    assert clone.query("SELECT day FROM today").rows == (("2031-05-07",),)
+    assert clone.fingerprint() == clone.recompute()
+
+
+def test_without_a_world_there_is_no_time(imported: PostgresTemplate) -> None:
+    clone = imported.clone()
+    with pytest.raises(DatabaseProblem, match="no time in this world"), clone.transaction() as session:
+        session.execute(text("INSERT INTO item (name) VALUES ('x')"))
+    clone.close()
 
 
 def test_nothing_of_a_script_reaches_the_container(kept: ImportedDatabase, importer: Importer) -> None:
