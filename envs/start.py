@@ -38,7 +38,7 @@ class ResetInfo:
     """Wall time of the reset, waiting for a free cell included."""
 
 
-SETUP = QueryLimits(time_s=20.0, steps=400_000_000)
+SETUP = QueryLimits(time_s=20.0, steps=400_000_000, changes=1_000_000)
 """Of one statement of a task's setup."""
 
 

@@ -1,7 +1,8 @@
 """The checks of a task, carried out on the final state.
 
 A check that cannot be carried out (its SQL is refused, or takes too long) raises: the episode then counts as failed through us, and is
-never scored.
+never scored. Except where the agent's own rows explain it: a value that cannot be computed with, or an answer without end. Else an agent
+could erase a bad episode by what it writes.
 """
 
 import json
@@ -14,11 +15,13 @@ from wardian.envs.taskfile.schema import CHANGES, NEVER, AnswerCheck, Engine, Fi
 from wardian.envs.taskfile.values import Row, same_json, same_row, unmatched
 from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.sandbox.database.base import QueryLimits
-from wardian.sandbox.errors import DatabaseProblem
+from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 from wardian.sandbox.files import FileKind
 
 LIMITS = QueryLimits(time_s=5.0, steps=100_000_000, rows=20_000, bytes=8 << 20)
 """Of one check's query."""
+MANY = 20_000
+"""Rows changed by an agent, from which on it is the agent's doing that a check takes too long."""
 DETAIL_CHARS = 600
 
 
@@ -44,7 +47,8 @@ def text_for(query: str | Queries, engine: Engine) -> str:
 
 def _check(check: SqlCheck | FileCheck | AnswerCheck, engine: Engine, state: FinalState) -> Check:
     if isinstance(check, SqlCheck):
-        wrong = _wrong_rows(check, _rows(check, engine, state))
+        found = _rows(check, engine, state)
+        wrong = found if isinstance(found, str) else _wrong_rows(check, found)
     elif isinstance(check, FileCheck):
         wrong = _wrong_file(check, state)
     else:
@@ -52,15 +56,23 @@ def _check(check: SqlCheck | FileCheck | AnswerCheck, engine: Engine, state: Fin
     return Check(check.name, not wrong, wrong[:DETAIL_CHARS], check.hard)
 
 
-def _rows(check: SqlCheck, engine: Engine, state: FinalState) -> Sequence[Row]:
+def _rows(check: SqlCheck, engine: Engine, state: FinalState) -> Sequence[Row] | str:
+    """The rows of a check; a text: why the agent's own rows allow none."""
     assert state.database is not None, "tasks of a file are on a database"
     try:
         found = state.database.query(text_for(check.sql, engine), LIMITS)
     except DatabaseProblem as problem:
+        if problem.kind is DatabaseProblemKind.INVALID_VALUE and state.agent_changes:
+            return f"cannot be computed with what the agent wrote: {problem}"
+        if problem.kind is DatabaseProblemKind.TOO_SLOW and len(state.agent_changes) > MANY:
+            return f"cannot be computed with the {len(state.agent_changes)} rows that the agent changed: {problem}"
         raise TaskError(f"check {check.name}: its SQL cannot be carried out: {problem}") from problem
-    if found.truncated:
-        raise TaskError(f"check {check.name}: its SQL gives more than {LIMITS.rows} rows or {LIMITS.bytes} bytes; aggregate or narrow it")
-    return found.rows
+    if not found.truncated:
+        return found.rows
+    too_much = f"its SQL gives more than {LIMITS.rows} rows or {LIMITS.bytes} bytes"
+    if state.agent_changes:
+        return too_much
+    raise TaskError(f"check {check.name}: {too_much}; aggregate or narrow it")
 
 
 def _wrong_rows(check: SqlCheck, found: Sequence[Row]) -> str:

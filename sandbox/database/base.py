@@ -82,6 +82,8 @@ class QueryLimits:
     rows: int = 500
     bytes: int = 256 * 1024
     """Size of the answer, and (but not below 64 KiB) of each value that the statement handles."""
+    changes: int = 50_000
+    """Rows that a writing statement may remove or add, those of triggers and references too; a changed row is one of each."""
 
 
 class FrozenDatabase(ABC):

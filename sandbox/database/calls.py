@@ -38,6 +38,11 @@ class CallSession(Session):
 READS = "this reads and writes nothing; a reading statement goes to query"
 
 
+def too_many(most: int) -> DatabaseProblem:
+    """The problem of a statement that changes too many rows."""
+    return DatabaseProblem(DatabaseProblemKind.TOO_SLOW, f"the statement was stopped: it removes or adds more than {most} rows; narrow it")
+
+
 def rolled_back() -> DatabaseProblem:
     """The problem of a call that one of its statements has undone."""
     return DatabaseProblem(DatabaseProblemKind.CONSTRAINT, "a statement that failed has rolled back the whole call; nothing of it is kept")

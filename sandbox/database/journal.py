@@ -48,9 +48,9 @@ class Journal:
         return mark + 1
 
     @property
-    def pending(self) -> bool:
-        """Whether anything was reported in the running transaction, undone or not."""
-        return bool(self._reports)
+    def pending(self) -> int:
+        """How much was reported in the running transaction, undone or not."""
+        return len(self._reports)
 
     def commit(self, mark: int) -> None:
         """Count the reports up to `mark` as done."""

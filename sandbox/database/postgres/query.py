@@ -13,7 +13,7 @@ import psycopg
 from psycopg.types.string import TextLoader
 
 from wardian.sandbox.database.base import QueryLimits, Rows, Scalar, Written
-from wardian.sandbox.database.calls import READS
+from wardian.sandbox.database.calls import READS, too_many
 from wardian.sandbox.database.postgres.problems import agents_problem, lost
 from wardian.sandbox.database.postgres.server import AGENTS, CALL_S, TOOLS, Link
 from wardian.sandbox.database.postgres.statements import agents
@@ -26,7 +26,7 @@ MAX_WRITTEN_BYTES = 64 << 20
 BATCH = 50
 FLOATS = 10**15
 """From here on a number with a fraction is told as text: a float would lose digits of it."""
-_SIZE = "SELECT coalesce(sum(octet_length(cells::text)), 0) FROM public.wardian_journal"
+_SIZE = "SELECT coalesce(sum(octet_length(cells::text)), 0), count(*) FROM public.wardian_journal"
 _PLAIN = ("bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "varchar", "bpchar", "name", "bytea")
 """Types whose values are read as what they are; all others as the server writes them."""
 _INSTANT = re.compile(r"(\d{4,})-(\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d+))?\+00")
@@ -90,9 +90,11 @@ def write(link: Link, url: str, sql: str, limits: QueryLimits) -> Written:
             written = Written(cursor.rowcount, _capped(cursor, limits) if cursor.description else None)
         size = link.execute(f"RESET ROLE; {_SIZE}; SET LOCAL ROLE {TOOLS}; {_time_limit(CALL_S)}".encode())
         size.nextset()
-        (found,) = size.fetchone() or (0,)
+        found, changes = size.fetchone() or (0, 0)
     except psycopg.Error as error:
         raise agents_problem(error, url, limits.time_s) from error
+    if changes > limits.changes:
+        raise too_many(limits.changes)
     if found > MAX_WRITTEN_BYTES:
         raise DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, f"the rows have {found} bytes; at most {MAX_WRITTEN_BYTES} in one call")
     return written

@@ -117,7 +117,7 @@ class SqliteDatabase(JournalledDatabase):
     def execute(self, session: Session, sql: str, limits: QueryLimits | None = None) -> Written:
         self._must_run(session, "execute")
         session.flush()
-        return self._queries.write(sql, limits or QueryLimits(), self._role)
+        return self._queries.write(sql, limits or QueryLimits(), self._role, self._journal)
 
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:
         with self._alone():

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from wardian.sandbox.database.base import QueryLimits, Rows, Scalar, Written
-from wardian.sandbox.database.calls import READS
+from wardian.sandbox.database.calls import READS, too_many
+from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.rows import Stored
 from wardian.sandbox.database.sqlite.functions import NO_NOW, DateFunctions
 from wardian.sandbox.database.sqlite.roles import TABLE_FUNCTIONS, Role
@@ -38,7 +39,9 @@ _LIMITS = {
 class _Watch:
     """Stops a statement that does too much. SQLite calls it every `_STEPS_PER_LOOK` steps."""
 
-    def __init__(self, limits: QueryLimits) -> None:
+    def __init__(self, limits: QueryLimits, journal: Journal | None = None) -> None:
+        self._journal = journal
+        self._most = limits.changes + (journal.pending if journal else 0)
         self._looks = limits.steps // _STEPS_PER_LOOK
         self._time_s = limits.time_s
         self._until = time.monotonic() + limits.time_s
@@ -53,6 +56,8 @@ class _Watch:
             self.why = f"it ran longer than {self._time_s:g} s"
         elif self._looks % _LOOKS_PER_SIZE == 0 and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > self._memory:
             self.why = "it needs too much memory"
+        elif self._journal is not None and self._journal.pending > self._most:
+            self.why = "it changes too many rows"
         return 1 if self.why else 0
 
 
@@ -87,14 +92,14 @@ class AgentQueries:
             if self._connection.in_transaction or self._connection.total_changes != before:
                 raise LeakDetected("world database", (f"a statement that may only read has written: {sql[:200]!r}",))
 
-    def write(self, sql: str, limits: QueryLimits, role: Role) -> Written:
+    def write(self, sql: str, limits: QueryLimits, role: Role, journal: Journal) -> Written:
         """Run one statement that changes rows, as `role`, inside the transaction that runs.
 
         Raises:
             DatabaseProblem: it was refused or stopped.
         """
         text = prepared(sql, writing=True)
-        watch = _Watch(limits)
+        watch, most = _Watch(limits, journal), limits.changes + journal.pending
         before = self._connection.total_changes
         role.denied, role.wrote, self._dates.refused = "", False, False
         longest = max(limits.bytes, MAX_TEXT_BYTES)
@@ -105,6 +110,8 @@ class AgentQueries:
                 returned = _fetch(cursor, limits) if cursor.description else None
             if not role.wrote:
                 raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, READS)
+            if journal.pending > most:
+                raise too_many(limits.changes)
             return Written(self._changes(role) if self._connection.total_changes != before else 0, returned)
         except sqlite3.IntegrityError as error:
             raise DatabaseProblem(DatabaseProblemKind.CONSTRAINT, str(error)) from error

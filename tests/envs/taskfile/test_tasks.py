@@ -157,6 +157,17 @@ async def test_a_check_that_cannot_be_carried_out_fails_the_episode_and_is_no_re
 
 @both
 @pytest.mark.anyio
+async def test_a_check_that_the_agents_rows_break_is_the_agents_failure(open_world: Any, engine_name: str) -> None:
+    queries = {"sqlite": "SELECT abs(CAST(Amount AS INTEGER)) FROM Sale", "postgres": "SELECT 1 / CAST(amount + 1e15 AS bigint) FROM sale"}
+    checks = f"[{{name: broken, sql: '{queries[engine_name]}', count: 4}}]"
+    amount = {"sqlite": "-9223372036854775808", "postgres": "-1e15"}[engine_name]
+    async with open_world(one(engine_name, checks=checks, changes="{only: any}")) as env:
+        assert failed(await judged(env)) == []
+        assert failed(await judged(env, for_engine(f"UPDATE Sale SET Amount = {amount}", engine_name))) == ["broken"]
+
+
+@both
+@pytest.mark.anyio
 async def test_a_sound_task_passes_its_trial(open_world: Any, engine_name: str) -> None:
     changes = "{only: [{table: Sale, columns: [amount], where: {SaleId: 1}}]}"
     async with open_world(one(engine_name, changes=changes)) as env:

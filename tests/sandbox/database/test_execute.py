@@ -75,6 +75,16 @@ def test_a_statement_that_never_ends_is_stopped(database: WorldDatabase) -> None
 
 
 @both
+def test_a_statement_that_changes_too_many_rows_is_stopped(database: WorldDatabase) -> None:
+    before = database.fingerprint()
+    with pytest.raises(DatabaseProblem, match="rows") as caught:
+        execute(database, "DELETE FROM customers", limits=QueryLimits(changes=12))  # and all that refers to them
+    assert caught.value.kind is DatabaseProblemKind.TOO_SLOW
+    assert database.fingerprint() == before == database.recompute()
+    assert execute(database, "DELETE FROM customers", limits=QueryLimits(changes=50)).count == 3
+
+
+@both
 def test_a_frozen_copy_answers_reads_alone(database: WorldDatabase) -> None:
     frozen = database.freeze()
     execute(database, "UPDATE orders SET total = 7 WHERE id = 1")
