@@ -1,11 +1,26 @@
 """Row changes of an episode, and who made them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from wardian.sandbox.changes import RowKey, key_of, order_of
 from wardian.sandbox.database.base import RowChange, Scalar
 
 Row = Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What a ledger knows of one row."""
+
+    table: str
+    key: tuple[Scalar, ...]
+    start: Row | None
+    now: Row | None
+    touched: bool
+    """By the world itself."""
+    alone: Row | None
+    """What the world alone made of it, where it touched it."""
 
 
 class Ledger:
@@ -21,6 +36,24 @@ class Ledger:
         self._alone: dict[RowKey, Row | None] = {}
         """What the world alone made of a row; only rows that it touched."""
         self._step: list[RowChange] = []
+
+    def rows(self) -> tuple[LedgerRow, ...]:
+        """All that is known but the running step's changes."""
+        return tuple(
+            LedgerRow(table, key, start, self._now[table, key], (table, key) in self._alone, self._alone.get((table, key)))
+            for (table, key), start in self._start.items()
+        )
+
+    @classmethod
+    def of(cls, rows: Iterable[LedgerRow]) -> "Ledger":
+        """The ledger whose `rows` these are, between two steps."""
+        made = cls()
+        for row in rows:
+            key = row.table, row.key
+            made._start[key], made._now[key] = row.start, row.now
+            if row.touched:
+                made._alone[key] = row.alone
+        return made
 
     def add(self, changes: Iterable[RowChange], *, by_world: bool = False) -> None:
         """Take the newest changes."""

@@ -1,4 +1,4 @@
-"""One environment: episodes of one world, one after another, by `reset`, `step` and `snapshot`.
+"""One environment: episodes of one world, one after another, by `reset`, `step`, `snapshot`, `restore` and `fork`.
 
 `reset` raises what is ours, since there is no episode yet that could fail; `wardian.envs.ending.boundary` says of such an
 exception what a failed episode would say. `step` never raises it: an episode that we break ends as `failed`, with its cause
@@ -7,6 +7,9 @@ and without a reward.
 
 import logging
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Self
 
 from wardian.envs import observation as rendering
@@ -16,18 +19,24 @@ from wardian.envs.closing import last_look, verdict_of
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.ending import EndCause, Ending, EndKind, boundary
 from wardian.envs.episode import Episode
-from wardian.envs.errors import NotReset
+from wardian.envs.errors import CallInFlight, NotReset
+from wardian.envs.family import Family
+from wardian.envs.known import KnownTasks, versions_with
+from wardian.envs.resuming import all_of
+from wardian.envs.sealing import take
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.snapshot import Snapshot
 from wardian.envs.stage import Stage
 from wardian.envs.start import ResetInfo, stream_seed
-from wardian.envs.task import Task, TaskId
+from wardian.envs.task import Task
 from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.envs.turn import Turn
 from wardian.sandbox.cell import Cell
 from wardian.sandbox.database.base import Template, WorldDatabase
-from wardian.sandbox.errors import CellDied, DeathCause, LeakDetected
+from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, LeakDetected
+from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
+from wardian.sandbox.several import acquire_several
 from wardian.sandbox.world import World
 from wardian.tools.contract import Json
 from wardian.tools.faults import FaultProfile
@@ -66,6 +75,11 @@ class ToolEnvironment:
         """By the names of a task's tools; counting some thousand tokens again for each episode would be most of a reset."""
         self._episode: Episode | None = None
         self._reset_info: ResetInfo | None = None
+        self._in_flight = ""
+        """What is under way that no other may meet."""
+        self._known = KnownTasks(world)
+        self._versions: dict[str, str] = {}
+        """Made when first asked for."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,9 +124,7 @@ class ToolEnvironment:
             SandboxError: the infrastructure failed; `PoolTimeout` when no cell became free.
         """
         started = time.perf_counter()
-        parsed = TaskId.parse(task_id)
-        family = self.world.family(parsed.family)
-        task = family.generate(parsed.difficulty, parsed.seed)
+        task, family = self._known.generate(task_id)
         self._give_up()
         leaks: list[LeakDetected] = []
         while len(leaks) < self._settings.reset_attempts:
@@ -135,17 +147,20 @@ class ToolEnvironment:
 
         Raises:
             NotReset: no episode runs; call `reset` first.
+            CallInFlight: another step, snapshot, restore or fork is under way.
         """
         episode = self._running()
         if episode.ended:
             raise NotReset("the episode has ended; its world stands only to be looked at")
-        episode.step += 1
-        turn = Turn(first_event=len(episode.log))
-        try:
-            step = await self._take(episode, action, turn)
-        except BaseException:
-            self._give_up()
-            raise
+        with self._alone("step"):
+            episode.step += 1
+            turn = Turn(first_event=len(episode.log))
+            try:
+                step = await self._take(episode, action, turn)
+            except BaseException:
+                self._give_up()
+                raise
+        episode.seen = step.observation
         episode.ended = step.done
         failed = step.info.end_cause == EndCause.INFRASTRUCTURE
         if step.done and (failed or not self._settings.hold_ended):
@@ -153,12 +168,65 @@ class ToolEnvironment:
         return step
 
     async def snapshot(self) -> Snapshot:
-        """The whole state between two steps.
+        """The whole state between two steps. The episode goes on, whatever comes of it, unless its cell is lost.
 
         Raises:
             NotReset: no episode runs.
+            CallInFlight: a step is under way.
+            SnapshotTooLarge: it would hold more than `Settings.snapshot_mib`.
+            SnapshotRefused: a file cannot be read as it is now.
+            SandboxError: the cell is lost, and the episode with it.
         """
-        return self._running().snapshot()
+        episode = self._running()
+        with self._alone("snapshot"):
+            try:
+                versions = {**self._own_versions(), "task": self._known.hash_of(episode.task)}
+                return await take(episode, versions, self._settings.snapshot_mib << 20)
+            except (CellDied, CellTimeout):
+                self._give_up(lost=True)
+                raise
+
+    async def restore(self, snapshot: Snapshot) -> Observation:
+        """Go on from `snapshot`, which another environment, or process, may have taken; gives what the agent saw last.
+
+        Any number of times. An episode that runs is given up, unless the snapshot is refused. The whole state is proved to be that of the
+        snapshot before anybody sees it.
+
+        Raises:
+            SnapshotRefused: it is of another world, version, task, template, profile or cell; says which.
+            CallInFlight: a step is under way.
+            LeakDetected: what was made is not the state of the snapshot.
+            SandboxError: the infrastructure failed; `PoolTimeout` when no cell became free.
+        """
+        with self._alone("restore"):
+            task, family = self._known.checked(snapshot, self._own_versions())
+            self._stop_playing()
+            return await self._resume(snapshot, task, family)
+
+    async def fork(self, count: int, *, wait_s: float = 30.0) -> tuple[Self, ...]:
+        """Make `count` environments whose episodes go on from here, each in a cell of its own, independent of this one and each other.
+
+        Close each. `wait_s`: how long to wait until so many cells are free.
+
+        Raises:
+            ValueError: `count` is below 1.
+            PoolTimeout: the pool has not so many cells, or they did not become free in time.
+            NotReset, CallInFlight, SandboxError: as `snapshot` and `restore`.
+        """
+        if count < 1:
+            raise ValueError(f"count: a fork makes at least one episode, got {count}")
+        snapshot, cells = await self.snapshot(), self._stage.cells
+        with self._alone("fork"):
+            task, family = self._known.checked(snapshot, self._own_versions())
+            leases = await acquire_several(cells, count, held=1, within_s=wait_s) if cells else (None,) * count
+            forks = tuple(self._sibling(lease) for lease in leases)
+            try:
+                await all_of(*(partial(one._resume, snapshot, task, family) for one in forks))
+            except BaseException:
+                for one in forks:
+                    one._give_up()
+                raise
+            return forks
 
     @property
     def live(self) -> World:
@@ -178,27 +246,74 @@ class ToolEnvironment:
             raise NotReset("no episode runs; call reset first (a new one is needed after an episode has ended)")
         return self._episode
 
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """Around what must not meet another call in flight."""
+        if self._in_flight:
+            raise CallInFlight(f"{what}: a {self._in_flight} is under way; wait for its end (one environment takes one call at a time)")
+        self._in_flight = what
+        try:
+            yield
+        finally:
+            self._in_flight = ""
+
+    def _sibling(self, lease: Lease | None) -> Self:
+        """Another environment like this, with a cell that nothing was done in."""
+        stage = self._stage
+        made = type(self)(
+            self.world,
+            template=stage.template,
+            cells=stage.cells,
+            faults=stage.faults,
+            malformed=stage.malformed,
+            tokenizer=self._tokenizer,
+            settings=self._settings,
+        )
+        made._stage.lease, made._stage.used = lease, False
+        made._known, made._schema_tokens, made._versions = self._known, self._schema_tokens, self._versions
+        return made
+
+    def _own_versions(self) -> dict[str, str]:
+        self._versions = self._versions or versions_with(self.world, self._stage, self._tokenizer)
+        return self._versions
+
+    async def _resume(self, snapshot: Snapshot, task: Task, family: Family) -> Observation:
+        started = time.perf_counter()
+        try:
+            episode = self._episode = await self._stage.resume(snapshot, task, family, self._make_world)
+        except LeakDetected:
+            self.leaks_found += 1
+            raise
+        self._note_start(episode, started, resumed_step=snapshot.step)
+        return episode.seen
+
     def _make_world(self, task: Task, seed: int, database: WorldDatabase, cell: Cell | None) -> World:
         """Make the state of one episode; everything in it is new."""
         return World(start=task.start, seed=stream_seed(task.id, seed), database=database, cell=cell)
 
     def _first(self, episode: Episode, leaks: list[LeakDetected], started: float) -> Observation:
-        task, lease = episode.task, self._stage.lease
+        task = episode.task
         first = rendering.first_observation(task.instruction, self.world.policy, task.start, self._tokenizer)
-        schema_tokens = self._count_schemas(episode)
-        episode.spend_tokens(schema_tokens + first.tokens)
+        episode.schema_tokens = self._count_schemas(episode)
+        episode.spend_tokens(episode.schema_tokens + first.tokens)
+        episode.seen, episode.start_fingerprint = first, episode.world.fingerprint()
+        self._note_start(episode, started, leaks)
+        return first
+
+    def _note_start(self, episode: Episode, started: float, leaks: Sequence[LeakDetected] = (), resumed_step: int = 0) -> None:
+        lease = self._stage.lease
         self._reset_info = ResetInfo(
-            task=task,
+            task=episode.task,
             seed=episode.seed,
             receipt=lease.receipt if lease else None,
             agent_uid=lease.cell.agent_uid if lease else None,
             template_key=self._stage.template.key,
-            fingerprint=episode.world.fingerprint(),
-            schema_tokens=schema_tokens,
+            fingerprint=episode.start_fingerprint,
+            schema_tokens=episode.schema_tokens,
             leaks=tuple(leak.differences[:5] for leak in leaks),
+            resumed_step=resumed_step,
             total_ms=(time.perf_counter() - started) * 1000,
         )
-        return first
 
     def _count_schemas(self, episode: Episode) -> int:
         names = tuple(episode.toolbox.tools)
@@ -261,3 +376,11 @@ class ToolEnvironment:
         lost = lost or (self._episode is not None and bool(self._episode.lost))
         self._episode = None
         self._stage.give_up(lost=lost)
+
+    def _stop_playing(self) -> None:
+        """Let go of the running episode, and keep its cell where that can be had again."""
+        if self._episode is None or self._episode.lost:
+            self._give_up()
+        else:
+            self._episode = None
+            self._stage.end_episode()

@@ -3,11 +3,10 @@
 It knows nothing of leases, verdicts or rewards; `wardian.envs.environment` begins, ends and judges it, `wardian.envs.acting` moves it on.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from wardian.envs.action import StepInfo
+from wardian.envs.action import Observation, StepInfo
 from wardian.envs.changes import Ledger
 from wardian.envs.conversation import Conversation
 from wardian.envs.ending import EndCause, Ending, EndKind
@@ -15,7 +14,7 @@ from wardian.envs.errors import StateMismatch
 from wardian.envs.events import EventHandler, WorldEvent
 from wardian.envs.family import Family
 from wardian.envs.settings import MalformedPolicy
-from wardian.envs.snapshot import Snapshot, Spent
+from wardian.envs.snapshot import Spent
 from wardian.envs.task import Task
 from wardian.envs.turn import Turn
 from wardian.envs.verifier import Verdict
@@ -23,6 +22,7 @@ from wardian.sandbox.changes import files_between
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.errors import CellDied
 from wardian.sandbox.files import FileChange
+from wardian.sandbox.fingerprint import Fingerprint
 from wardian.sandbox.world import World
 from wardian.tools.events import EventLog
 from wardian.tools.toolbox import Toolbox
@@ -57,6 +57,11 @@ class Episode:
     spent: Spent = field(default_factory=Spent)
     answer: str = ""
     """The agent's last message."""
+    seen: Observation = field(default_factory=lambda: Observation("", 0))
+    """What the agent saw last."""
+    start_fingerprint: Fingerprint = field(default_factory=lambda: Fingerprint({}))
+    """Of the whole state right after the reset."""
+    schema_tokens: int = 0
     used_cell: bool = False
     lost: str = ""
     """How the agent killed its cell; empty while it lives."""
@@ -137,22 +142,4 @@ class Episode:
             background=tuple(turn.background),
             end_cause=ending.cause,
             inexact=tuple(turn.inexact),
-        )
-
-    def snapshot(self) -> Snapshot:
-        """The whole state at this tool-call boundary."""
-        database = self.world.database
-        return Snapshot(
-            task_id=str(self.task.id),
-            seed=self.seed,
-            step=self.step,
-            epoch=self.epoch,
-            fingerprint=self.world.fingerprint(),
-            template_key=database.template_key if database else "",
-            rows=database.changes_since_start() if database else (),
-            files=dict(self.world.files.changes),
-            clock_ms=self.world.clock.now_ms,
-            streams=self.world.streams.positions(),
-            memory=json.loads(self.world.memory.dump()),
-            spent=self.spent,
         )

@@ -5,6 +5,7 @@ EnvsError
 ├── VerifierBroken  a verifier raised, hung or wrote; the episode is *failed*, never scored
 ├── EventBroken     a background event of a world raised, or was never declared; the episode is *failed*
 ├── StateMismatch   the fingerprint kept step by step is not that of the rows; the episode is *failed*
+├── CallInFlight    a snapshot, restore or fork in the middle of a step; wait for the step to end
 └── NotReset        `step` or `snapshot` before `reset`, or after the end
 """
 
@@ -37,6 +38,10 @@ class EventBroken(EnvsError):
 
 class StateMismatch(EnvsError):
     """The incremental fingerprint and the recomputed one differ; the message names the tables."""
+
+
+class CallInFlight(EnvsError):
+    """A state can be taken, or taken back, only between two steps."""
 
 
 class NotReset(EnvsError):

@@ -1,17 +1,21 @@
-"""The whole state of an episode at one tool-call boundary, as a record that can be kept and compared.
+"""The whole state of an episode at one tool-call boundary, as a record that can be kept, compared, saved and gone on from.
 
-The database stands in it as its difference to the sealed template, which is complete and small; files stand in it as the
-manifest of changed paths.
+Database and files stand in it twice: as changed rows and paths, to be compared, and sealed, to be made again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from wardian.envs.action import Observation
+from wardian.envs.changes import LedgerRow
+from wardian.envs.events import WorldEvent
 from wardian.sandbox import differing
 from wardian.sandbox.database.base import RowChange
+from wardian.sandbox.database.sealed import SealedDatabase
 from wardian.sandbox.files import FileChange
 from wardian.sandbox.fingerprint import Fingerprint
-from wardian.tools.contract import Json
+from wardian.sandbox.sealed import LeftOut, SealedFiles
+from wardian.tools.contract import CallEvent, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,26 @@ class Spent:
     tokens: int = 0
     virtual_ms: int = 0
     invalid_streak: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What happened before, as far as what follows depends on it: budgets, verdict, records, and what the agent saw last."""
+
+    observation: Observation
+    """The latest one."""
+    log: tuple[CallEvent, ...]
+    background: tuple[WorldEvent, ...]
+    ledger: tuple[LedgerRow, ...]
+    start_rows: tuple[RowChange, ...]
+    start_files: Mapping[str, FileChange]
+    start_fingerprint: Fingerprint
+    """Of the whole state right after the reset."""
+    schema_tokens: int
+    used_cell: bool
+    ended: bool
+    lost: str
+    """How the agent ended its cell; empty where it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +68,23 @@ class Snapshot:
     """How far each used stream has come; see `Streams.positions`."""
     memory: Mapping[str, Json]
     spent: Spent
+    past: Past
+    versions: Mapping[str, str]
+    """What it was taken with: an environment that differs in one of them refuses it."""
+    database: SealedDatabase | None = field(repr=False)
+    copy_steps: tuple[int, ...]
+    """The steps at which the older copies in `database` were the newest state."""
+    sealed_files: SealedFiles | None = field(repr=False)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """What lived in the cell and is no part of the snapshot: the memory of processes, and shared memory."""
+        return self.sealed_files.left_out if self.sealed_files else LeftOut()
+
+    @property
+    def held_bytes(self) -> int:
+        """What it holds of files and database."""
+        return sum(part.size_bytes for part in (self.database, self.sealed_files) if part is not None)
 
     def differences(self, other: "Snapshot") -> tuple[str, ...]:
         """Readable lines: what is not as in `other`. Empty exactly when both are the same state.

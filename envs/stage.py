@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import anyio
 import anyio.to_thread
 
 from wardian.envs.approvals import offer, revoke, scope_events
@@ -15,7 +16,9 @@ from wardian.envs.episode import Episode
 from wardian.envs.errors import TaskError
 from wardian.envs.events import queue_planned
 from wardian.envs.family import Family
+from wardian.envs.resuming import go_on, remember, restored
 from wardian.envs.settings import MalformedPolicy
+from wardian.envs.snapshot import Snapshot
 from wardian.envs.start import insert_rows, place_files
 from wardian.envs.task import Task
 from wardian.sandbox.cell import Cell
@@ -43,6 +46,8 @@ class Stage:
     faults: FaultProfile
     malformed: MalformedPolicy
     lease: Lease | None = None
+    used: bool = False
+    """An episode was in the leased cell since it was handed out."""
     epoch: int = 0
     """Episodes begun."""
     _held: ExitStack = field(default_factory=ExitStack)
@@ -58,6 +63,7 @@ class Stage:
         """
         try:
             self.lease = await self.cells.acquire(uid) if self.cells else None
+            self.used = True
             database = await self._clone()
             self._held.callback(database.close)
             world = make_world(task, seed, database, self.lease.cell if self.lease else None)
@@ -75,6 +81,34 @@ class Stage:
         except BaseException as error:
             self.give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
             raise
+        episode = self._episode(task, family, seed, world, toolbox, talk)
+        episode.start_rows, episode.start_files = rows, world.files.changes
+        return episode
+
+    async def resume(self, snapshot: Snapshot, task: Task, family: Family, make_world: MakeWorld) -> Episode:
+        """Go on from a snapshot of `task`: in the cell that is held, or in another one. What was taken is given back when it fails.
+
+        Raises:
+            LeakDetected: what was made is not the state of the snapshot.
+            SandboxError: the infrastructure failed.
+        """
+        try:
+            if self.cells and self.lease is None:
+                self.lease, self.used = await self.cells.acquire(), False
+            used, self.used = self.used, True
+            database, copies = await restored(self.template, snapshot, self.lease, used, self._held)
+            world = make_world(task, snapshot.seed, database, self.lease.cell if self.lease else None)
+            toolbox = self._toolbox(task)
+            self._held.callback(toolbox.close)
+            await go_on(world, toolbox, snapshot, copies)
+        except BaseException as error:
+            self.give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
+            raise
+        episode = self._episode(task, family, snapshot.seed, world, toolbox, self._conversation(task, family))
+        remember(episode, snapshot)
+        return episode
+
+    def _episode(self, task: Task, family: Family, seed: int, world: World, toolbox: Toolbox, talk: Conversation | None) -> Episode:
         self.epoch += 1
         return Episode(
             task=task,
@@ -87,8 +121,6 @@ class Stage:
             cell_tools=frozenset(tool.name for tool in toolbox.tools.values() if tool.source is Source.CELL),
             handlers={**scope_events(self.world.set_scope), **self.world.events, **(talk.handlers() if talk else {})},
             conversation=talk,
-            start_rows=rows,
-            start_files=world.files.changes,
             last_files=world.files.changes,
         )
 
@@ -98,17 +130,22 @@ class Stage:
         # A thread beyond those that all share: clones may wait for others to end, which needs threads too.
         return await anyio.to_thread.run_sync(self.template.clone, limiter=anyio.CapacityLimiter(1))
 
+    def end_episode(self) -> None:
+        """Let go of what the episode holds beside its cell, which is used but not lost."""
+        held, self._held = self._held, ExitStack()
+        try:
+            held.close()
+        except Exception:  # noqa: BLE001 - a teardown that fails must not replace the outcome of the episode
+            _log.exception("teardown of an episode failed")
+
     def give_up(self, *, lost: bool = False) -> None:
         """Let go of all that the episode holds. Idempotent; waits for nothing, so it cannot be cancelled midway.
 
         A `lost` cell is replaced and never used again.
         """
-        held, self._held = self._held, ExitStack()
         lease, self.lease = self.lease, None
         try:
-            held.close()
-        except Exception:  # noqa: BLE001 - a teardown that fails must not replace the outcome of the episode
-            _log.exception("teardown of an episode failed")
+            self.end_episode()
         finally:
             if lease is not None and self.cells is not None:
                 self.cells.release(lease, lost=lost)

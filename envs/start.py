@@ -34,6 +34,8 @@ class ResetInfo:
     """Tokens of the tool schemas; with those of the first observation they are the prompt, which the budget counts."""
     leaks: tuple[tuple[str, ...], ...]
     """For each try that was thrown away before this start: the first differences."""
+    resumed_step: int
+    """Steps that were taken before this episode began from a snapshot of another one; 0 for one that began with a reset."""
     total_ms: float
     """Wall time of the reset, waiting for a free cell included."""
 

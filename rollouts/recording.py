@@ -18,6 +18,7 @@ from wardian.envs.observation import RENDERER_VERSION
 from wardian.envs.start import ResetInfo
 from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.envs.verifier import Verdict
+from wardian.envs.versions import env_version, tools_digest
 from wardian.rollouts.actions import to_part
 from wardian.rollouts.policies.sampled import Sampled
 from wardian.rollouts.records import (
@@ -45,7 +46,7 @@ from wardian.rollouts.records import (
 from wardian.rollouts.sums import StepSums
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.files import FileChange
-from wardian.sandbox.fingerprint import Fingerprint, digest
+from wardian.sandbox.fingerprint import Fingerprint
 from wardian.tools.contract import CallEvent, Status
 from wardian.tools.events import to_json
 from wardian.tools.faults import FaultProfile
@@ -85,17 +86,6 @@ def versions_of(world: WorldDefinition, template_key: str, image: str | None, da
         database=database,
         image=image,
     )
-
-
-def tools_digest(world: WorldDefinition) -> str:
-    """Digest over the names, versions and schemas of all tools of the world."""
-    tools = "\n".join(f"{tool.name} {tool.version} {openai_schema(tool)!r}" for tool in sorted(world.tools, key=lambda tool: tool.name))
-    return digest(tools.encode("utf-8", "surrogatepass"))
-
-
-def env_version(world: WorldDefinition) -> str:
-    """World and version in one word."""
-    return f"{world.name}@{world.version}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,16 @@ class WorldClock:
         """Virtual milliseconds since the start."""
         return self.now_ms - self.start_ms
 
+    def resume(self, now_ms: int) -> None:
+        """Go on at a time that this clock, or one of the same start, has shown.
+
+        Raises:
+            ValueError: it lies before the start.
+        """
+        if now_ms < self.start_ms:
+            raise ValueError(f"now_ms: {now_ms} lies before the start, {self.start_ms}")
+        self.now_ms = now_ms
+
     def advance(self, by_ms: int) -> None:
         """Move on by `by_ms` milliseconds.
 

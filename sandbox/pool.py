@@ -183,6 +183,11 @@ class CellPool:
                         group.start_soon(slot.cell.stop)
                     slot.cell, slot.lease, slot.state = None, None, SlotState.EMPTY
 
+    @property
+    def size(self) -> int:
+        """How many cells there are to lease, at most at once."""
+        return len(self._slots)
+
     # Leases
 
     @asynccontextmanager

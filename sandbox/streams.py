@@ -7,6 +7,7 @@ A stream counts the 32-bit words that were drawn from it. Seed, name and count a
 after each step costs a few integers and not a hash over 2.5 kB of generator state per stream.
 """
 
+from collections.abc import Mapping
 from random import Random
 
 from blake3 import blake3
@@ -17,6 +18,7 @@ class Stream(Random):
 
     words = 0
     """32-bit words drawn so far."""
+    gauss_next: float | None
 
     def random(self) -> float:
         """The next float from 0 to below 1."""
@@ -31,7 +33,13 @@ class Stream(Random):
     @property
     def position(self) -> tuple[int, float | None]:
         """Words drawn, and the second value that `gauss` keeps for its next call."""
-        return self.words, self.gauss_next  # type: ignore[attr-defined]
+        return self.words, self.gauss_next
+
+    def resume(self, words: int, gauss_next: float | None) -> None:
+        """Bring a new generator to a position."""
+        if words:
+            self.getrandbits(32 * words)
+        self.gauss_next = gauss_next
 
 
 def stream(seed: int, name: str) -> Stream:
@@ -56,6 +64,12 @@ class Streams:
     def positions(self) -> dict[str, tuple[int, float | None]]:
         """How far each used stream has come, by name. With the seed it is their whole state."""
         return {name: self._streams[name].position for name in sorted(self._streams)}
+
+    def resume(self, positions: Mapping[str, tuple[int, float | None]]) -> None:
+        """Bring every stream to where `positions` says that it was, in place of where it is."""
+        self._streams = {name: stream(self.seed, name) for name in positions}
+        for name, (words, gauss_next) in positions.items():
+            self._streams[name].resume(words, gauss_next)
 
     def digest(self) -> str:
         """Digest of the seed and of every used stream's position, as hex."""

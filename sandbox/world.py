@@ -4,7 +4,9 @@
 fingerprint has a leaf for every part, so that nothing can leak without a leaf to show it.
 """
 
+import copy
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -90,6 +92,13 @@ class World:
         if found.root != expected.root:
             raise LeakDetected("world", found.differences(expected))
         return found
+
+    def resume(self, now_ms: int, positions: Mapping[str, tuple[int, float | None]], memory: Mapping[str, Any], files: FileChanges) -> None:
+        """Go on at a later moment: what `memory` holds is copied. Database and cell come with the world."""
+        self.clock.resume(now_ms)
+        self.streams.resume(positions)
+        self.memory = EpisodeMemory(**copy.deepcopy(dict(memory)))
+        self.files = files
 
     def close(self) -> None:
         """Let go of the database. The cell belongs to its pool."""

@@ -64,6 +64,16 @@ class Replicas:
         usable = [copy for copy in reversed(self._copies) if copy.root != now and copy.step >= step - self.max_lag_steps]
         return usable[int(lag * len(usable))] if usable else None
 
+    @property
+    def held(self) -> tuple[HeldCopy, ...]:
+        """All copies, oldest first."""
+        return tuple(self._copies)
+
+    def adopt(self, copies: Sequence[HeldCopy]) -> None:
+        """Hold `copies`, oldest first, in place of what is held; they are closed by this from here on."""
+        self.close()
+        self._copies = list(copies)
+
     def fork(self) -> "Replicas":
         """The same copies, with a holder of their own."""
         other = Replicas(self.max_lag_steps)

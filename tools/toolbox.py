@@ -4,7 +4,7 @@ Parse, limits, permission, fault before, one transaction, fault after, latency, 
 cause comes back as data. What raises is ours: `SandboxError` (infrastructure) or `ToolBroken` (a tool's author).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from wardian.tools.late import LateCall
 from wardian.tools.loading import Kind, Rejected
 from wardian.tools.outcomes import Outcome
 from wardian.tools.parsing import parse
-from wardian.tools.replicas import Replicas
+from wardian.tools.replicas import HeldCopy, Replicas
 from wardian.tools.running import Runner
 from wardian.tools.schemas import openai_schema
 
@@ -108,6 +108,15 @@ class Toolbox:
     def holding(self, world: World, step: int) -> AbstractContextManager[None]:
         """Around whatever else changes the database, such as background events: stale reads may then show what was before."""
         return self._runner.holding(world, step)
+
+    @property
+    def older(self) -> tuple[HeldCopy, ...]:
+        """Older copies of the database that replicas may show, oldest first. With the world's memory they are all that a toolbox keeps."""
+        return self._replicas.held
+
+    def adopt(self, copies: Sequence[HeldCopy]) -> None:
+        """Hold `copies` in place of those of this toolbox, to go on where another one was."""
+        self._replicas.adopt(copies)
 
     def fork(self) -> "Toolbox":
         """A toolbox in the same state, for a fork or snapshot of the episode; to be closed on its own."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wardian.envs.registry import load_world
+from wardian.envs.versions import tools_digest
 from wardian.rollouts.export.errors import SchemasLost
-from wardian.rollouts.recording import tools_digest
 from wardian.rollouts.records import EpisodeStart, Json
 from wardian.rollouts.trajectory import TrajectoryLog
 from wardian.tools.schemas import openai_schema
