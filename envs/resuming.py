@@ -95,5 +95,5 @@ def remember(episode: Episode, snapshot: Snapshot) -> None:
     episode.start_fingerprint, episode.schema_tokens = past.start_fingerprint, past.schema_tokens
     episode.log, episode.background, episode.ledger = EventLog(past.log), list(past.background), Ledger.of(past.ledger)
     episode.step, episode.spent, episode.seen, episode.used_cell = snapshot.step, snapshot.spent, past.observation, past.used_cell
-    episode.ended = past.ended
+    episode.answer, episode.ended = past.answer, past.ended
     episode.last_files = episode.world.files.changes

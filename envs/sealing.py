@@ -63,6 +63,7 @@ def _past(episode: Episode) -> Past:
         start_files=episode.start_files,
         start_fingerprint=episode.start_fingerprint,
         schema_tokens=episode.schema_tokens,
+        answer=episode.answer,
         used_cell=episode.used_cell,
         ended=episode.ended,
         lost=episode.lost,

@@ -42,6 +42,8 @@ class Past:
     start_fingerprint: Fingerprint
     """Of the whole state right after the reset."""
     schema_tokens: int
+    answer: str
+    """The agent's last message."""
     used_cell: bool
     ended: bool
     lost: str

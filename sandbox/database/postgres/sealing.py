@@ -7,6 +7,7 @@ changes fire nevertheless, so the fingerprint afterwards is of what was really w
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import psycopg
 
@@ -21,6 +22,10 @@ from wardian.sandbox.database.sealed import SealedDatabase, SealedState, unpacke
 from wardian.sandbox.errors import LeakDetected
 
 _BEGIN = b"BEGIN; SET LOCAL session_replication_role = replica"
+_GENERATED = """
+    SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+    WHERE a.attgenerated <> '' AND c.relnamespace = 'public'::regnamespace
+"""
 
 
 def restore(database: PostgresDatabase, url: str, sealed: SealedDatabase) -> tuple[FrozenDatabase, ...]:
@@ -33,10 +38,11 @@ def restore(database: PostgresDatabase, url: str, sealed: SealedDatabase) -> tup
     copies: list[FrozenDatabase] = []
     try:
         with connected(url) as link:
+            generated = frozenset(link.execute(_GENERATED).fetchall())
             for state in sealed.copies:
-                _bring(database, link, state)
+                _bring(database, link, state, generated)
                 copies.append(database.freeze())
-            _bring(database, link, sealed.present)
+            _bring(database, link, sealed.present, generated)
         database.take_changes()
     except BaseException as error:
         for copy in copies:
@@ -47,13 +53,14 @@ def restore(database: PostgresDatabase, url: str, sealed: SealedDatabase) -> tup
     return tuple(copies)
 
 
-def _bring(database: PostgresDatabase, link: Link, state: SealedState) -> None:
+def _bring(database: PostgresDatabase, link: Link, state: SealedState, generated: frozenset[Any]) -> None:
+    """`generated`: columns that the server computes itself, as (table, column)."""
     wires = database.wires
     wanted = keyed([wire.shape for wire in wires], unpacked(state.body))
     steps = list(_steps(database.window(), wanted))
     if steps:
         link.execute(_BEGIN)
-        _put(link, wires, steps)
+        _put(link, wires, steps, generated)
         database.adopt(link)
     if wrong := database.fingerprint().differences(state.fingerprint):
         raise LeakDetected("database", wrong)
@@ -73,7 +80,7 @@ def _steps(now: Window, wanted: Window) -> Iterable[_Step]:
             yield key, last is not None, first
 
 
-def _put(link: Link, wires: Sequence[Wire], steps: Sequence[_Step]) -> None:
+def _put(link: Link, wires: Sequence[Wire], steps: Sequence[_Step], generated: frozenset[Any]) -> None:
     """Remove all that changes first, so that rows which trade a unique value do not meet."""
     for number, wire in enumerate(wires):
         mine = [(key, there, row) for (table, key), there, row in steps if table == number]
@@ -83,8 +90,10 @@ def _put(link: Link, wires: Sequence[Wire], steps: Sequence[_Step]) -> None:
             where = " AND ".join(f"{quoted(shape.columns[position])} = %s" for position in shape.key)
             _many(link, f"DELETE FROM {name} WHERE {where}", gone)
         if made := [row for _, _, row in mine if row is not None]:
-            columns = ", ".join(map(quoted, shape.columns))
-            _many(link, f"INSERT INTO {name} ({columns}) VALUES ({', '.join(['%s'] * len(shape.columns))})", made)
+            given = [position for position, column in enumerate(shape.columns) if (shape.name, column) not in generated]
+            columns = ", ".join(quoted(shape.columns[position]) for position in given)
+            values = [[row[position] for position in given] for row in made]
+            _many(link, f"INSERT INTO {name} ({columns}) VALUES ({', '.join(['%s'] * len(given))})", values)
 
 
 def _many(link: Link, sql: str, rows: Sequence[Sequence[object]]) -> None:
