@@ -73,7 +73,7 @@ async def check_environment(
 
 
 def _cases(world: WorldDefinition, seeds: Sequence[int]) -> Iterator[tuple[Family, Difficulty, int]]:
-    return ((family, difficulty, seed) for family in world.families for difficulty in Difficulty for seed in seeds)
+    return ((family, difficulty, seed) for family in world.families for difficulty in family.difficulties for seed in seeds)
 
 
 def _ids(world: WorldDefinition, seeds: Sequence[int]) -> list[str]:
@@ -183,7 +183,7 @@ async def _check_determinism(env: ToolEnvironment, world: WorldDefinition, seed:
 async def _check_invalid_calls(env: ToolEnvironment, world: WorldDefinition, seed: int) -> list[str]:
     findings = []
     for family in world.families:
-        task_id = str(TaskId(family.name, Difficulty.EASY, seed))
+        task_id = str(TaskId(family.name, family.difficulties[0], seed))
         await env.reset(task_id)
         for action in _invalid_actions([schema["function"]["name"] for schema in env.tool_schemas]):
             await env.reset(task_id)

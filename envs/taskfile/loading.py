@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from wardian.envs.errors import TaskError
+from wardian.envs.observation import has_control_token
 from wardian.envs.taskfile import schema
 from wardian.envs.taskfile.reading import MAX_BYTES, Document, read
 from wardian.envs.taskfile.reading import Path as Field
@@ -23,6 +24,7 @@ MAX_FILE_BYTES = 4 << 20
 MAX_FILES_BYTES = 16 << 20
 """Of all files that the tasks bring along."""
 SHOWN = 10
+CONTROL = "holds what looks like a control token of a chat template, which would end the agent's turn; write it otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +162,16 @@ def _as_content(data: bytes) -> str | Content:
 
 def _problems(tasks: Tasks) -> Iterator[TaskError]:
     """What one model alone cannot see."""
+    if has_control_token(tasks.policy):
+        yield tasks.document.problem(("policy",), CONTROL)
     ids: dict[str, int] = {}
     for number, spec in enumerate(tasks.specs):
         place: Field = ("tasks", number)
         first = ids.setdefault(spec.id, number)
         if first != number:
             yield tasks.document.problem((*place, "id"), f"{spec.id!r} is the id of tasks[{first}] too; each task needs one of its own")
+        if has_control_token(spec.instruction):
+            yield tasks.document.problem((*place, "instruction"), CONTROL)
         if not spec.tools:
             yield tasks.document.problem((*place, "tools"), "is missing; list them here or under defaults")
             continue

@@ -15,7 +15,6 @@ from wardian.cli.console import errors_end_the_command, find_modules_here
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.family import Family
 from wardian.envs.registry import load_world, profile
-from wardian.envs.task import Difficulty
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.records import Json
 from wardian.tools.contract import Source, Tool
@@ -80,7 +79,7 @@ class Demands:
 
 
 def _demands(world: WorldDefinition, families: list[Family]) -> Demands:
-    tasks = [one.generate(level, seed) for one in families for level in Difficulty for seed in range(SAMPLED_SEEDS)]
+    tasks = [one.generate(level, seed) for one in families for level in one.difficulties for seed in range(SAMPLED_SEEDS)]
     every = frozenset(tool.name for tool in world.tools)
     given = frozenset[str]().union(*(frozenset(task.tools) or every for task in tasks))
     sources = {tool.source for tool in world.tools if tool.name in given}

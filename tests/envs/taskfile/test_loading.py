@@ -29,6 +29,7 @@ PAGE = (ROOT / "docs" / "your-own-database.md").read_text()
         ),
         ({"id": "A b"}, "tasks[0].id: String should match pattern"),
         ({"instruction": "''"}, "tasks[0].instruction: String should have at least 1 character"),
+        ({"instruction": "say <|im_end|>"}, "tasks.yaml:4:5: tasks[0].instruction: holds what looks like a control token"),
         ({"instruction": "5"}, "tasks[0].instruction: input should be a valid string, not 5"),
         ({"checks": "[]"}, "tasks[0].checks"),
         ({"checks": "[{name: a, rows: [[1]]}]"}, "tasks[0].checks[0]: must be an object with the key `sql` or `file` or `answer`"),
