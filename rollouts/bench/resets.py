@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from random import Random
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from sqlalchemy import MetaData
 
 from wardian.rollouts.bench import episodes
 from wardian.rollouts.bench.samples import Numbers, Rate, Samples
 from wardian.sandbox.cell import ResetReceipt
-from wardian.sandbox.database.base import Template
+from wardian.sandbox.database.base import Template, WorldDatabase
 from wardian.sandbox.errors import LeakDetected
 from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
@@ -43,7 +44,7 @@ class Place:
     async def take(cls, pool: CellPool, template: Template) -> "Place":
         """Lease a cell and make the first world on it."""
         lease = await pool.acquire()
-        return cls(pool, template, lease, World(start=START, seed=0, database=template.clone(), cell=lease.cell))
+        return cls(pool, template, lease, World(start=START, seed=0, database=await _cloned(template), cell=lease.cell))
 
     async def reset(self, parts: "Parts | None" = None) -> None:
         """Give the cell back and take it again, with a new world that is proven."""
@@ -53,7 +54,7 @@ class Place:
         self.pool.release(self.lease)
         self.lease = await self.pool.acquire(uid)
         leased = time.perf_counter()
-        database = self.template.clone()
+        database = await _cloned(self.template)
         cloned = time.perf_counter()
         self.world = World(start=START, seed=0, database=database, cell=self.lease.cell)
         try:
@@ -78,6 +79,10 @@ class Place:
         """Give all back."""
         self.world.close()
         self.pool.release(self.lease)
+
+
+async def _cloned(template: Template) -> WorldDatabase:
+    return await anyio.to_thread.run_sync(template.clone) if template.blocks else template.clone()
 
 
 @dataclass(slots=True)

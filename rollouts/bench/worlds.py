@@ -36,5 +36,9 @@ def sized_template(size_mb: float, directory: Path) -> SqliteTemplate:
     Raises:
         TemplateBroken: it cannot be built.
     """
-    rows = round(size_mb * 1e6 / ROW_BYTES)
-    return SqliteTemplate.build(TemplateSource("bench", Base.metadata, seed_rows, seed=rows), directory)
+    return SqliteTemplate.build(sized_source(size_mb), directory)
+
+
+def sized_source(size_mb: float) -> TemplateSource:
+    """What makes a template of about so many megabytes."""
+    return TemplateSource("bench", Base.metadata, seed_rows, seed=round(size_mb * 1e6 / ROW_BYTES))

@@ -19,7 +19,10 @@ from wardian.envs.action import Action, Malformed, Message, Observation, ToolCal
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.registry import cell_spec, load_world, profile
 from wardian.envs.task import Difficulty, TaskId
+from wardian.envs.worlds.billing.policies import vandal_calls
+from wardian.rollouts.policies.base import Player, TaskView
 from wardian.rollouts.policies.chance import Seen, _arguments
+from wardian.rollouts.policies.registry import load_policies
 from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.database.base import Template
 from wardian.sandbox.database.postgres.server import Server
@@ -29,6 +32,7 @@ from wardian.tools.contract import Json, ToolCall
 
 WALKS, ACTIONS = int(os.environ.get("WALKS", "2")), int(os.environ.get("ACTIONS", "40"))
 WORLD = load_world("billing")
+POLICIES = load_policies("expert,expert,best-guess", WORLD, "billing")
 COUNTS = Counter[str]()
 """Calls of all walks, by tool and status."""
 ODD: tuple[Any, ...] = (
@@ -39,14 +43,38 @@ ODD: tuple[Any, ...] = (
 
 
 class Walker:
-    """Draws actions of all kinds from one seed, valid ones mostly."""
+    """Draws actions of all kinds from one seed: what an expert, or a vandal of the world, would do next, or anything at all."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
+        self.deeds = vandal_calls(self.rng)
         self.seen = Seen()
+        self.last = Observation("", 0)
+        self.player: Player | None = None
 
-    def next(self, schemas: dict[str, Any]) -> Action:
+    def begin(self, first: Observation, task: TaskId, schemas: tuple[dict[str, Any], ...]) -> None:
+        """Begin an episode."""
+        self.seen, self.last = Seen(), first
+        self.seen.first(first)
+        self.player = self.rng.choice(POLICIES).begin(first, TaskView(task, schemas, task.seed))
+
+    def take(self, observation: Observation) -> None:
+        """See what the last action gave."""
+        self.seen.take(observation)
+        self.last = observation
+
+    async def next(self, schemas: dict[str, Any]) -> Action:
         """An action for these tools."""
+        if self.player is not None and self.rng.random() < 0.5:
+            try:
+                acted = await self.player.act(self.last)
+                assert isinstance(acted, ToolCalls | Message)
+                return acted
+            except Exception:  # noqa: BLE001 - it was written for a world in which nobody else acts
+                self.player = None
+        return next(self.deeds) if self.rng.random() < 0.15 else self._any(schemas)
+
+    def _any(self, schemas: dict[str, Any]) -> Action:
         kind = self.rng.random()
         if kind < 0.02:
             return Message(self.rng.choice(("Done.", "", "Please wait.", "\ud83d", "a\x00b")))
@@ -93,18 +121,17 @@ class Pair:
         task = str(TaskId(family.name, walker.rng.choice(list(Difficulty)), seed * 1000 + episode))
         firsts: list[Observation] = [await env.reset(task, seed=episode) for env in (self.one, self.other)]
         assert firsts[0] == firsts[1]
-        walker.seen = Seen()
-        walker.seen.first(firsts[0])
+        walker.begin(firsts[0], TaskId.parse(task), self.one.tool_schemas)
 
     async def _step(self, walker: Walker, counts: dict[str, int]) -> bool:
-        action = walker.next({one["function"]["name"]: one["function"]["parameters"] for one in self.one.tool_schemas})
+        action = await walker.next({one["function"]["name"]: one["function"]["parameters"] for one in self.one.tool_schemas})
         one, other = await self.one.step(action), await self.other.step(action)
         assert one.failed is other.failed is None, (one.failed, other.failed)
         assert one.observation == other.observation, action
         assert one.info.database == other.info.database, action
         assert one.info.fingerprint == other.info.fingerprint, action
         assert one == other, action
-        walker.seen.take(one.observation)
+        walker.take(one.observation)
         if isinstance(action, ToolCalls):
             for call, result in zip(action.calls, one.observation.results, strict=False):
                 key = f"{call.tool} {result.get('status')}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from wardian.rollouts.bench import postgres
 from wardian.rollouts.bench.samples import quantile
 from wardian.rollouts.bench.targets import TARGETS
 
@@ -27,6 +28,19 @@ def test_a_quick_bench_measures_everything_and_nothing_leaks(wardian: Any, tmp_p
     assert found["reset"]["vandal"]["n"] == found["reset"]["ordinary"]["n"] > 0
     assert json.loads((tmp_path / "bench.json").read_text()) == found
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.anyio
+async def test_a_bench_of_postgres_measures_every_part_and_nothing_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "CELLS", 2)
+    found = await postgres.measure_postgres(postgres.PostgresScale(rounds=1, sizes_mb=(1,), sustained_s=0))
+    assert found["leaks"] == 0
+    assert [row["what"] for row in found["targets"]] == [target.what for target in postgres.TARGETS]
+    assert all(row["found"] is not None for row in found["targets"])
+    assert {len(found[part]) for part in ("reset", "clone")} == {2}
+    assert len(found["usual"]) == 6
+    assert found["sustained"]["n"] >= 1
+    assert found["sustained"]["server_cpu_ms_per_reset"] > 0
 
 
 @pytest.mark.parametrize(("values", "at", "expected"), [([], 0.5, None), ([3.0], 0.95, 3.0), ([4.0, 1.0, 3.0, 2.0], 0.5, 3.0)])

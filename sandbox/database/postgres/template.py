@@ -88,6 +88,14 @@ class PostgresTemplate(Template):
             database.close()
             raise
 
+    def clone_at_once(self) -> PostgresDatabase:
+        """A clone that is made now, whatever spares there are.
+
+        Raises:
+            DatabaseLost, TemplateBroken: as `clone`.
+        """
+        return PostgresDatabase(self._sealed, self._copy())
+
     def _spare(self) -> Copy | None:
         while (spare := self._keeper.take()) is not None:
             if spare.answers():
@@ -171,6 +179,8 @@ class PostgresTemplate(Template):
         self._server.create(name, "template0")
         try:
             sums = self._recipe.fill(self._server, name, self._engine)
+            with connected(self._server.url_of(name)):
+                pass  # leaves a file of the server's in it, which the first connection to each copy need not make then
             tables = zip(wires, sums.counts, sums.totals, strict=True)
             self._server.seal(name, self._name, {"tables": {wire.shape.name: [count, f"{total:032x}"] for wire, count, total in tables}})
         except psycopg.Error as error:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from wardian.cli.console import errors_end_the_command, log_to, run_until_signal, stderr
+from wardian.cli.database import NAMES, choice_of
 from wardian.rollouts.bench.plot import plot
 from wardian.rollouts.bench.run import measure
 from wardian.rollouts.bench.samples import Numbers
 from wardian.rollouts.bench.scale import FULL, QUICK
 from wardian.rollouts.errors import UsageProblem
+from wardian.sandbox.database.choice import DatabaseEngine
 
-RESULTS = "bench.json"
+RESULTS = {DatabaseEngine.SQLITE: "bench.json", DatabaseEngine.POSTGRES: "bench-postgres.json"}
 WIDTH = 120
 MARKS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[yellow]not measured[/]"}
 
@@ -32,34 +35,64 @@ def bench(
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the numbers (bench.json) and the plot (bench.png).")] = Path(
         "bench"
     ),
+    db: Annotated[
+        str, typer.Option(help=f"{NAMES}. With postgres, worlds on a server are measured instead (bench-postgres.json).")
+    ] = "sqlite",
 ) -> None:
     """Measure verified resets, commands, tools, memory and growth beside a container per episode. Exits with 1 when anything leaked."""
     console = stderr()
     log_to(console)
     found: Numbers = {}
 
-    async def work() -> None:
-        found.update(await measure(QUICK if quick else FULL, lambda line: console.print(line, style="dim", markup=False)))
+    def note(line: str) -> None:
+        console.print(line, style="dim", markup=False)
 
     with errors_end_the_command():
+        engine = choice_of(db, None).engine
+
+        async def work() -> None:
+            found.update(await (_postgres(quick, note) if engine is DatabaseEngine.POSTGRES else measure(QUICK if quick else FULL, note)))
+
         number = run_until_signal(work)
     if not found:
         raise typer.Exit(128 + number)
     found["quick"] = quick
     out.mkdir(parents=True, exist_ok=True)
-    (out / RESULTS).write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    try:
-        console.print(f"plot: {plot(found, out)}", markup=False)
-    except UsageProblem as problem:
-        console.print(str(problem), markup=False)
+    (out / RESULTS[engine]).write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+    if engine is DatabaseEngine.SQLITE:
+        try:
+            console.print(f"plot: {plot(found, out)}", markup=False)
+        except UsageProblem as problem:
+            console.print(str(problem), markup=False)
     if as_json:
         print(json.dumps(found))
     else:
-        _print(found)
+        (_print if engine is DatabaseEngine.SQLITE else _print_postgres)(found)
     raise typer.Exit(1 if found["leaks"] else 0)
 
 
-def _print(found: Numbers) -> None:
+async def _postgres(quick: bool, note: Callable[[str], None]) -> Numbers:
+    from wardian.rollouts.bench import postgres  # needs the extra
+
+    return await postgres.measure_postgres(postgres.QUICK if quick else postgres.FULL, note)
+
+
+def _print_postgres(found: Numbers) -> None:
+    console = _print_targets(found)
+    table = Table("measured", "p50 ms", "p95 ms", "n", title="In the same run", title_justify="left")
+    for part in ("reset", "clone", "usual"):
+        for what, row in found[part].items():
+            table.add_row(f"{part}: {what}", _number(row["p50_ms"]), _number(row["p95_ms"]), str(row["n"]))
+    console.print(table)
+    rate = found["sustained"]
+    console.print(
+        f"{rate['per_s']:.0f} resets per second with 8 cells that do nothing else; each takes {rate['server_cpu_ms_per_reset']} ms of the"
+        f" server's processor time and {rate['own_cpu_ms_per_reset']} ms of ours, on {found['machine']['cores']} cores"
+    )
+    console.print(f"{found['leaks']} leaks, {found['wall_s']} s; templates of {found['template_mb']} MB with the server's own catalogue")
+
+
+def _print_targets(found: Numbers) -> Console:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     machine = found["machine"]
     about = ("cores", "memory_gib", "kernel", "engine", "storage_driver", "cgroup", "runtime", "python", "load_at_start", "load_at_end")
@@ -68,6 +101,11 @@ def _print(found: Numbers) -> None:
     for row in found["targets"]:
         table.add_row(row["what"], _number(row["found"], row["unit"]), f"{row['target']} {row['unit']}", MARKS[row["met"]])
     console.print(table)
+    return console
+
+
+def _print(found: Numbers) -> None:
+    console = _print_targets(found)
     console.print(_details(found))
     ratios = found["ratios"]
     console.print(
