@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from wardian.sandbox.database.imports.postgres_time import asks_for_time
-from wardian.sandbox.database.imports.report import Column, Kind, LeftOut, Note, Report, Table
+from wardian.sandbox.database.imports.report import NO_KEY, Column, Kind, LeftOut, Note, Report, Table
 from wardian.sandbox.database.imports.values import ColumnDigests
 from wardian.sandbox.database.postgres.building import acting_as, rows_of
 from wardian.sandbox.database.postgres.cells import SEQUENCES_WIRE, Wire, quoted, wire
@@ -47,6 +47,8 @@ _WHY_NOT = {
 }
 _FORMS: dict[Kind, Any] = {Kind.INTEGER: int, Kind.REAL: float, Kind.FLAG: bool, Kind.BYTES: bytes}
 """What the wire of a column is known by; all others travel as the server writes them."""
+NUMBER = "wardian_row"
+"""The key that a table gets which has none."""
 _CHANCE = re.compile(r"\brandom\w*\(|\w*uuid\w*\(|\btimeofday\(", re.IGNORECASE)
 _SERIAL = re.compile(r"\bnextval\(", re.IGNORECASE)
 _COLUMNS = """
@@ -95,7 +97,25 @@ def tidy(link: Link, schema: str) -> tuple[LeftOut, ...]:
         raise ImportRefused(f"table {inherited[0][0]}: inherits from another; changes of it cannot be captured; make it a table of its own")
     if not names_of(link, "r", "p"):
         raise ImportRefused("it holds no tables")
+    _number_rows(link)
     return tuple(gone)
+
+
+def _number_rows(link: Link) -> None:
+    """Add a key to tables that have none. In the order in which the rows were written."""
+    keyed = {name for name, _ in link.execute(_KEYS).fetchall()}
+    for name in names_of(link, "p"):
+        if name not in keyed:
+            raise ImportRefused(f"table {name}: it is partitioned and has no key to tell its rows apart; add a primary key")
+    for name in names_of(link, "r"):
+        if name not in keyed and not _is_partition(link, name):
+            link.execute(f"ALTER TABLE public.{quoted(name)} ADD COLUMN {NUMBER} bigserial PRIMARY KEY".encode())
+            link.execute(f"ALTER TABLE public.{quoted(name)} OWNER TO {OWNER}".encode())
+
+
+def _is_partition(link: Link, name: str) -> bool:
+    row = link.execute("SELECT relispartition FROM pg_class WHERE oid = %s::regclass", (f"public.{quoted(name)}",)).fetchone()
+    return bool(row and row[0])
 
 
 def _one_schema(link: Link, schema: str) -> list[LeftOut]:
@@ -149,7 +169,11 @@ def inventory(link: Link, trimmed: Mapping[str, int]) -> Report:
     keys = {name: tuple(columns) for name, columns in link.execute(_KEYS).fetchall()}
     tables: dict[str, list[Column]] = {}
     notes: list[Note] = []
+    numbered: set[str] = set()
     for table, name, declared, base, nullable, default, identity, is_generated in link.execute(_COLUMNS).fetchall():
+        if name == NUMBER:
+            numbered.add(table)
+            continue
         if is_generated:
             notes.append(Note(where=f"{table}.{name}", text="follows from other columns; it is not part of changes and fingerprints"))
             continue
@@ -160,9 +184,13 @@ def inventory(link: Link, trimmed: Mapping[str, int]) -> Report:
             Column(name=name, declared=declared, kind=kind, nullable=nullable, default=default, cannot_agree=why)
         )
         notes += _notes(f"{table}.{name}", default)
+    notes += [Note(where=name, text=f"has no key: the column {NUMBER}, which counts its rows, was added") for name in sorted(numbered)]
     _check_names([*tables, *names_of(link, "v", "m", "S")])
     return Report(
-        tables=tuple(_table(link, name, columns, keys.get(name, ()), trimmed.get(name, 0)) for name, columns in tables.items()),
+        tables=tuple(
+            _table(link, name, columns, () if name in numbered else keys.get(name, ()), trimmed.get(name, 0))
+            for name, columns in tables.items()
+        ),
         views=names_of(link, "v", "m"),
         indexes=names_of(link, "i", "I"),
         triggers=_listed(link, "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgparentid = 0 ORDER BY 1"),
@@ -172,7 +200,7 @@ def inventory(link: Link, trimmed: Mapping[str, int]) -> Report:
             + _NOT_OF_EXTENSION.format("pg_proc", "p")
             + " ORDER BY 1",
         ),
-        sequences=names_of(link, "S"),
+        sequences=tuple(name for name in names_of(link, "S") if not name.endswith(f"_{NUMBER}_seq")),
         notes=(*notes, *_views_that_fail(link)),
     )
 
@@ -185,15 +213,16 @@ def _check_names(names: Iterable[str]) -> None:
 
 def _table(link: Link, name: str, columns: list[Column], key: tuple[str, ...], trimmed: int) -> Table:
     why = f"{trimmed} texts were written as N'... ', of which Postgres drops the spaces at the end" if trimmed else ""
-    table = Table(name=name, rows=0, key=key, columns=tuple(columns), cannot_agree=why)
+    reason = why if key else "; ".join(filter(None, (NO_KEY, why)))
+    table = Table(name=name, rows=0, key=key, columns=tuple(columns), number="" if key else NUMBER, cannot_agree=reason)
     try:
         of_table = wire_of(table)
     except TemplateBroken as error:
         raise ImportRefused(str(error)) from error
-    digests = ColumnDigests([column.kind for column in columns], of_table.shape.key)
+    digests = ColumnDigests([column.kind for column in columns], () if table.number else of_table.shape.key)
     row = link.execute(f"SELECT count(*) FROM public.{quoted(name)}".encode()).fetchone()
     with link.transaction():
-        digests.add(rows_of(link, of_table))  # type: ignore[arg-type]
+        digests.add(row[: len(columns)] for row in rows_of(link, of_table))  # type: ignore[misc]
     summed = tuple(column.model_copy(update={"digest": one}) for column, one in zip(columns, digests.digests, strict=True))
     return table.model_copy(update={"rows": row[0] if row else 0, "columns": summed})
 
@@ -204,9 +233,12 @@ def wire_of(table: Table) -> Wire:
     Raises:
         TemplateBroken: changes of it cannot be captured.
     """
-    names = tuple(column.name for column in table.columns)
-    shape = any_shape(table.name, names, tuple(names.index(column) for column in table.key))
-    return wire(shape, [(column.name, _FORMS.get(column.kind, "text")) for column in table.columns])
+    columns = [(column.name, _FORMS.get(column.kind, "text")) for column in table.columns]
+    if table.number:
+        columns.append((table.number, int))
+    names = tuple(name for name, _ in columns)
+    shape = any_shape(table.name, names, tuple(names.index(column) for column in (table.key or names[-1:])))
+    return wire(shape, columns)
 
 
 def wires_of_report(report: Report) -> tuple[Wire, ...]:

@@ -121,7 +121,7 @@ class ImportRecipe(Recipe):
 
     def _counters(self, link: Link) -> list[Counter]:
         """Who gives out ids of the import's columns, as an administrator sees it."""
-        keys = {table.name: table.key for table in self._manifest.report.tables}
+        keys = {wire.shape.name: tuple(wire.shape.columns[position] for position in wire.shape.key) for wire in self.wires}
         found = []
         for sequence, identifier, table, column, is_identity, step in link.execute(_SEQUENCES).fetchall():
             before = f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE {step} END FROM {identifier}"

@@ -5,6 +5,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+NO_KEY = "it has no key: its rows are told apart by a number, which each engine gives by itself"
+
 
 class Kind(StrEnum):
     """What a column's values are, in the same words for both engines."""
@@ -47,6 +49,8 @@ class Table(Record):
     rows: int
     key: tuple[str, ...]
     columns: tuple[Column, ...]
+    number: str = ""
+    """The column that tells rows apart where the source's table has no key. It is counted by the engine, and not among `columns`."""
     cannot_agree: str = ""
     """Why rows of it have another canonical form on the other engine, whatever its columns; empty: they have the same."""
     fingerprint: str = ""

@@ -3,7 +3,7 @@
 import re
 import sqlite3
 
-from wardian.sandbox.database.imports.report import Column, Kind, LeftOut, Note, Report, Table
+from wardian.sandbox.database.imports.report import NO_KEY, Column, Kind, LeftOut, Note, Report, Table
 from wardian.sandbox.database.imports.values import ColumnDigests
 from wardian.sandbox.database.rows import Stored, TableShape
 from wardian.sandbox.database.sqlite.connection import quoted, rows_of
@@ -61,8 +61,9 @@ def inventory(raw: sqlite3.Connection, shapes: tuple[TableShape, ...]) -> Report
 def _table(raw: sqlite3.Connection, shape: TableShape) -> Table:
     found = raw.execute(f"PRAGMA table_info({quoted(shape.name)})").fetchall()
     kinds = [kind_of(declared) for _, _, declared, *_ in found]
-    digests = ColumnDigests(kinds, shape.key)
-    digests.add(rows_of(raw, shape))
+    number = shape.columns[0] if len(shape.columns) > len(found) else ""
+    digests = ColumnDigests(kinds, () if number else shape.key)
+    digests.add(row[1:] if number else row for row in rows_of(raw, shape))
     columns = tuple(
         Column(
             name=name,
@@ -76,7 +77,9 @@ def _table(raw: sqlite3.Connection, shape: TableShape) -> Table:
         for (_, name, declared, filled, default, place), kind, digest in zip(found, kinds, digests.digests, strict=True)
     )
     rows = raw.execute(f"SELECT count(*) FROM {quoted(shape.name)}").fetchone()[0]
-    return Table(name=shape.name, rows=rows, key=tuple(shape.columns[position] for position in shape.key), columns=columns)
+    key = () if number else tuple(shape.columns[position] for position in shape.key)
+    why = NO_KEY if number else ""
+    return Table(name=shape.name, rows=rows, key=key, columns=columns, number=number, cannot_agree=why)
 
 
 def kind_of(declared: str) -> Kind:

@@ -52,7 +52,8 @@ class ColumnDigests:
     """Sums up the columns of one table, row by row."""
 
     def __init__(self, kinds: Sequence[Kind], key: Sequence[int]) -> None:
-        self._kinds, self._key = kinds, key
+        """`key`: positions of the columns that tell rows apart; all columns where none do."""
+        self._kinds, self._key = kinds, key or range(len(kinds))
         self._sums = [0] * len(kinds)
 
     def add(self, rows: Iterable[Sequence[Stored]]) -> None:

@@ -18,6 +18,8 @@ from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.roles import Role
 from wardian.sandbox.errors import TemplateBroken
 
+ROW_NUMBERS = ("rowid", "_rowid_", "oid")
+"""Names by which SQLite tells the number of a row, where no column has the same name. It is the key of tables that have none."""
 _HEADER = b"SQLite format 3\x00"
 
 
@@ -164,5 +166,18 @@ def _found_shapes(raw: sqlite3.Connection, path: Path) -> tuple[TableShape, ...]
 
 def _found_shape(raw: sqlite3.Connection, table: str) -> TableShape:
     columns = raw.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
-    key = sorted((place, position) for position, (*_, place) in enumerate(columns) if place)
-    return any_shape(table, tuple(column[1] for column in columns), tuple(position for _, position in key))
+    names = tuple(column[1] for column in columns)
+    key = tuple(position for _, position in sorted((place, position) for position, (*_, place) in enumerate(columns) if place))
+    if key := key or _unique_key(raw, table, {position for position, column in enumerate(columns) if column[3]}):
+        return any_shape(table, names, key)
+    number = next((name for name in ROW_NUMBERS if name not in {name.lower() for name in names}), None)
+    return any_shape(table, names, ()) if number is None else any_shape(table, (number, *names), (0,))
+
+
+def _unique_key(raw: sqlite3.Connection, table: str, filled: set[int]) -> tuple[int, ...]:
+    """Positions of columns that are never NULL and tell rows apart though they are no primary key; empty when there are none."""
+    for _, index, is_unique, _, is_partial in raw.execute(f"PRAGMA index_list({quoted(table)})").fetchall():
+        positions = tuple(position for _, position, _ in raw.execute(f"PRAGMA index_info({quoted(index)})"))
+        if is_unique and not is_partial and filled.issuperset(positions):
+            return positions
+    return ()

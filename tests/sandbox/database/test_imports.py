@@ -117,6 +117,30 @@ CREATE VIEW ages AS SELECT CAST(julianday('now') - julianday(made) AS INTEGER) F
 """
 
 
+def test_tables_without_a_key_are_followed_row_by_row(tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
+        raw.executescript(
+            "CREATE TABLE log (word TEXT, rowid INT); INSERT INTO log VALUES ('a', 1), ('a', 1), ('b', 2);"
+            "CREATE TABLE seen (a TEXT NOT NULL, b TEXT NOT NULL, c TEXT, UNIQUE (b, a)); INSERT INTO seen VALUES ('x', 'y', 'z');"
+        )
+    kept = take(str(tmp_path / "mine.sqlite"), "mine", directory=store)
+    assert [(table.key, table.number, table.can_agree) for table in kept.report.tables] == [((), "_rowid_", False), (("b", "a"), "", True)]
+    clone = kept.sqlite_template().clone()
+    with clone.transaction() as session:
+        session.execute(text("DELETE FROM log WHERE _rowid_ = 2"))
+        session.execute(text("INSERT INTO log VALUES ('a', 1), ('a', 1)"))
+        session.execute(text("UPDATE seen SET c = 'w'"))
+    changes = clone.take_changes()
+    assert [(change.table, change.key, change.before is None) for change in changes] == [
+        ("log", (2,), False),
+        ("log", (4,), True),
+        ("log", (5,), True),
+        ("seen", ("y", "x"), False),
+    ]
+    assert clone.fingerprint() == clone.recompute()
+    clone.close()
+
+
 def test_ids_that_sqlite_counts_are_part_of_the_fingerprint(kept: ImportedDatabase) -> None:
     left, right = (kept.sqlite_template().clone() for _ in range(2))
     with left.transaction() as session:

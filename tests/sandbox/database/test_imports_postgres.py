@@ -41,6 +41,7 @@ CREATE TABLE tag (item_id int NOT NULL REFERENCES item, word varchar(20) NOT NUL
 CREATE TABLE visit (id bigint GENERATED ALWAYS AS IDENTITY (INCREMENT 5) PRIMARY KEY, day date NOT NULL DEFAULT '2026-03-01');
 CREATE TABLE sale (day date NOT NULL, number int NOT NULL, PRIMARY KEY (day, number)) PARTITION BY RANGE (day);
 CREATE TABLE sale_2026 PARTITION OF sale FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+CREATE TABLE log (word text);
 CREATE INDEX by_word ON tag (word);
 CREATE VIEW cheap AS SELECT item_id, name FROM item WHERE price < 2;
 CREATE VIEW today AS SELECT CURRENT_DATE AS day, 'now()' AS said; -- don't look
@@ -59,6 +60,7 @@ saw; it's "new"	12.50	\N	2026-03-02 10:30:00	\N	2	\N	\N	\N	\N
 INSERT INTO tag VALUES (1, 'iron'), (2, E'it\'s; \\ iron');
 CREATE TRIGGER tagged AFTER INSERT ON tag FOR EACH ROW EXECUTE FUNCTION tagged();
 INSERT INTO visit DEFAULT VALUES;
+INSERT INTO log VALUES ('a'), ('a'), ('b');
 INSERT INTO sale VALUES ('2026-05-05', 1);
 \! touch /tmp/escaped
 GO
@@ -108,6 +110,7 @@ def test_what_came_is_in_the_report(kept: ImportedDatabase) -> None:
         "tag": (2, ("item_id", "word")),
         "visit": (1, ("id",)),
         "sale": (1, ("day", "number")),
+        "log": (3, ()),
     }
     assert (report.views, report.functions, report.triggers) == (("cheap", "today"), ("tagged",), ("tagged",))
     assert {"by_word", "item_pkey"} <= set(report.indexes)
@@ -176,6 +179,15 @@ def test_a_changed_clone_is_sealed_and_restored(clone: WorldDatabase, imported: 
     assert again.recompute() == clone.fingerprint()
     assert again.query("SELECT double FROM item WHERE item_id = 1").rows == clone.query("SELECT double FROM item WHERE item_id = 1").rows
     again.close()
+
+
+def test_tables_without_a_key_are_followed_row_by_row(clone: WorldDatabase, kept: ImportedDatabase) -> None:
+    assert {table.name: table.can_agree for table in kept.report.tables if table.number} == {"log": False}
+    with clone.transaction() as session:
+        session.execute(text("DELETE FROM log WHERE wardian_row = 2"))
+        session.execute(text("INSERT INTO log VALUES ('a')"))
+    assert [(change.table, change.key) for change in clone.take_changes()] == [("log", (2,)), ("log", (4,))]
+    assert clone.fingerprint() == clone.recompute()
 
 
 def test_ids_of_the_database_are_counted_by_the_world(clone: WorldDatabase) -> None:

@@ -195,7 +195,7 @@ def test_a_missing_file_is_refused_and_not_made(tmp_path: Path) -> None:
     ("statements", "match"),
     [
         (("PRAGMA user_version = 1",), "without tables"),
-        (("CREATE TABLE t(x)",), "primary key"),
+        (("CREATE TABLE t(rowid, _rowid_, oid)",), "primary key"),
         (("CREATE TABLE wardian_x(id INTEGER PRIMARY KEY)",), "reserved"),
         (("CREATE VIRTUAL TABLE t USING fts5(x)",), "virtual"),
         (
