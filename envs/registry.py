@@ -108,10 +108,12 @@ async def open_environment(
     tier: Tier = Tier.CHAMBER,
     image: str | None = None,
     database: DatabaseChoice | None = None,
+    forks: int = 0,
 ) -> AsyncIterator[ToolEnvironment]:
     """Open one environment with a cell and a template of its own; everything is gone when the block ends.
 
-    `database` says which engine holds the world's database, and where; `None` is SQLite.
+    `database` says which engine holds the world's database, and where; `None` is SQLite. `forks`: how many forks of its episode there
+    may be at once, each of which has a cell.
 
     Raises:
         TaskError: there is no such fault profile, or the image lacks what the world's tools need.
@@ -121,7 +123,7 @@ async def open_environment(
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
         choice = database or DatabaseChoice()
-        template = await stack.enter_async_context(open_template(world.template, choice, directory=Path(directory)))
+        template = await stack.enter_async_context(open_template(world.template, choice, 1 + forks, directory=Path(directory)))
         spec = await anyio.to_thread.run_sync(cell_spec, world, tier, None, image) if world.needs_cell else None
-        cells = await stack.enter_async_context(CellPool(spec, size=1)) if spec else None
+        cells = await stack.enter_async_context(CellPool(spec, size=1 + forks)) if spec else None
         yield await stack.enter_async_context(ToolEnvironment(world, template=template, cells=cells, faults=chosen, malformed=malformed))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -261,6 +262,35 @@ async def test_a_fork_without_room_fails_at_once_or_after_a_bounded_wait(make_en
         assert (await env.step(LEND)).failed is None
     await cells.settle()
     assert cells.statistics().leased == 0
+
+
+ELSEWHERE = """
+import sys, anyio
+from pathlib import Path
+from wardian.envs.action import call
+from wardian.envs.registry import load_world, open_environment
+from wardian.envs.saving import load
+
+async def main():
+    async with open_environment(load_world("toy"), faults="mild") as env:
+        await env.restore(load(Path(sys.argv[1]), sys.argv[2]))
+        step = await env.step(call("lend_item", item_id=102, member_id=3, days=7))
+        print(step.info.clock_ms, step.info.fingerprint.root, step.observation.rendered)
+
+anyio.run(main)
+"""
+
+
+async def test_another_process_goes_on_as_this_one(make_env: MakeEnv, tmp_path: Path) -> None:
+    async with make_env(faults=MILD) as env:
+        await env.reset(TASK, seed=4)
+        await env.step(call("return_item", item_id=103))
+        key = save(await env.snapshot(), tmp_path / "saved")
+        step = await env.step(LEND)
+    assert step.info.fingerprint is not None
+    command = [sys.executable, "-c", ELSEWHERE, str(tmp_path / "saved"), key]
+    done = await anyio.run_process(command, env={**os.environ, "PYTHONHASHSEED": "4711"}, stderr=None)
+    assert done.stdout.decode().strip() == f"{step.info.clock_ms} {step.info.fingerprint.root} {step.observation.rendered}"
 
 
 # Damage and sabotage
