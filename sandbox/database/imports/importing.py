@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
@@ -20,6 +20,8 @@ from wardian.sandbox.errors import ImportRefused
 if TYPE_CHECKING:
     from wardian.sandbox.database.imports.workshop import Workshop
 
+_SCHEME = re.compile(r"([a-z][a-z0-9]*)(?:\+\w+)?://")
+
 
 async def import_database(
     source: str,
@@ -30,11 +32,12 @@ async def import_database(
     replace: bool = False,
     directory: Path | None = None,
     workshop: Workshop | None = None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> ImportedDatabase:
     """Take in the database at `source`, a path or URL, and keep it under `name`. The source is only read.
 
     `engine`: for which one a script is written, `sqlite` or `postgres`; `None`: as it shows. `schema`: the one of a Postgres database
-    that comes. `workshop`: where Postgres works; `None`: one is opened when it is needed.
+    that comes. `workshop`: where Postgres works; `None`: one is opened when it is needed, which `progress` is told.
 
     Raises:
         ImportRefused: it cannot be taken; with the reason and the fix. Nothing was written.
@@ -42,52 +45,54 @@ async def import_database(
     check_free(name, replace, directory)
     if engine not in (None, *ENGINES):
         raise ImportRefused(f"engine: no {engine!r}; there are {', '.join(ENGINES)}")
-    scheme = re.match(r"([a-z][a-z0-9]*)(?:\+\w+)?://", source)
-    if scheme is None or source.startswith("sqlite"):
-        path = Path(source if scheme is None else re.sub(r"^sqlite(\+\w+)?:///", "", source))
-        draft = await _from_file(path, name, engine, schema, workshop)
-    elif scheme.group(1) in ("postgres", "postgresql"):
-        draft = await _on_postgres(source, None, "", name, schema, workshop)
-    else:
-        raise ImportRefused(f"source: {scheme.group(1)}:// cannot be read; files can, and URLs of postgresql:// and sqlite:///")
+    draft = await _Import(name, engine, schema, workshop, progress).of(source)
     return keep(draft, replace, directory)
 
 
-async def _from_file(path: Path, name: str, engine: str | None, schema: str, workshop: Workshop | None) -> Draft:
-    with found_at(path) as found:
-        if found.form is Form.SQLITE:
-            return await anyio.to_thread.run_sync(from_sqlite.draft_of_file, found, name)
-        if found.form is Form.ARCHIVE:
-            return await _on_postgres(found, None, "", name, schema, workshop)
-        script, note = await anyio.to_thread.run_sync(_read, found)
-        if (engine or dialect_of(script, found.name)) == "sqlite":
-            return await anyio.to_thread.run_sync(from_sqlite.draft_of_script, found, script, note, name)
-        return await _on_postgres(found, script, note, name, schema, workshop)
+@dataclass(frozen=True, slots=True)
+class _Import:
+    """What is wanted; see `import_database`."""
 
+    name: str
+    engine: str | None
+    schema: str
+    workshop: Workshop | None
+    progress: Callable[[str], None]
 
-async def _on_postgres(found: Found | str, script: str | None, note: str, name: str, schema: str, workshop: Workshop | None) -> Draft:
-    if importlib.util.find_spec("psycopg") is None:
-        raise ImportRefused("Postgres needs the driver psycopg: install Wardian with its extra, pip install 'wardian[postgres]'")
-    from wardian.sandbox.database.imports import from_postgres
+    async def of(self, source: str) -> Draft:
+        scheme = _SCHEME.match(source)
+        if scheme is None:
+            return await self._of_file(Path(source))
+        if scheme.group(1) == "sqlite":
+            return await self._of_file(Path(source[scheme.end() :].removeprefix("/")))
+        if scheme.group(1) in ("postgres", "postgresql"):
+            return await self._on_postgres(lambda work, place: work.draft_of_url(place, source, self.name, self.schema))
+        raise ImportRefused(f"source: {scheme.group(1)}:// cannot be read; files can, and URLs of postgresql:// and sqlite:///")
 
-    async with _at_work(workshop) as place:
-        if isinstance(found, str):
-            return await from_postgres.draft_of_url(place, found, name, schema)
-        if script is None:
-            return await from_postgres.draft_of_archive(place, found, name, schema)
-        return await from_postgres.draft_of_script(place, found, script, note, name, schema)
+    async def _of_file(self, path: Path) -> Draft:
+        with found_at(path) as found:
+            if found.form is Form.SQLITE:
+                return await anyio.to_thread.run_sync(from_sqlite.draft_of_file, found, self.name)
+            if found.form is Form.ARCHIVE:
+                return await self._on_postgres(lambda work, place: work.draft_of_archive(place, found, self.name, self.schema))
+            script, note = await anyio.to_thread.run_sync(_read, found)
+            if (self.engine or dialect_of(script, found.name)) == "sqlite":
+                return await anyio.to_thread.run_sync(from_sqlite.draft_of_script, found, script, note, self.name)
+            return await self._on_postgres(lambda work, place: work.draft_of_script(place, found, script, note, self.name, self.schema))
+
+    async def _on_postgres(self, draft: Callable[[Any, Workshop], Awaitable[Draft]]) -> Draft:
+        """`draft` gets the module `from_postgres`, which needs a driver, and a workshop."""
+        if importlib.util.find_spec("psycopg") is None:
+            raise ImportRefused("Postgres needs the driver psycopg: install Wardian with its extra, pip install 'wardian[postgres]'")
+        from wardian.sandbox.database.imports import from_postgres
+        from wardian.sandbox.database.imports.workshop import open_workshop
+
+        if self.workshop is not None:
+            return await draft(from_postgres, self.workshop)
+        self.progress("starting a Postgres server for the import")
+        async with open_workshop() as opened:
+            return await draft(from_postgres, opened)
 
 
 def _read(found: Found) -> tuple[str, str]:
     return decoded(found.path.read_bytes(), found.name)
-
-
-@asynccontextmanager
-async def _at_work(workshop: Workshop | None) -> AsyncIterator[Workshop]:
-    if workshop is not None:
-        yield workshop
-        return
-    from wardian.sandbox.database.imports.workshop import open_workshop
-
-    async with open_workshop() as opened:
-        yield opened

@@ -110,6 +110,7 @@ class ImportRecipe(Recipe):
         walls.open_tables(link, tables)
         for view in report.views:
             link.execute(f"GRANT SELECT ON public.{quoted(view)} TO {TOOLS}, {AGENTS}".encode())
+            link.execute(f"GRANT INSERT, UPDATE, DELETE ON public.{quoted(view)} TO {TOOLS}".encode())
         counters = self._counters(link)
         with acting_as(link, OWNER):
             capture.fill_sequences(link, self.wires)
@@ -184,7 +185,16 @@ def load(server: Server, database: str, script: str, name: str) -> Loaded:
 
 
 def _open_functions(link: Link) -> None:
-    """Of the import's own functions, tools may call all; agents those that change nothing; of extensions, those that are not volatile."""
+    """Of the import's own functions, tools may call all; agents those that change nothing; of extensions, those that are not volatile.
+
+    None keeps the power of its owner: what an agent talks it into must not reach the capture of changes.
+    """
+    definers = (
+        "SELECT oid::regprocedure::text FROM pg_proc"
+        " WHERE pronamespace = 'public'::regnamespace AND prosecdef AND proname NOT LIKE 'wardian\\_%'"
+    )
+    for (signature,) in link.execute(definers).fetchall():
+        link.execute(f"ALTER ROUTINE {signature} SECURITY INVOKER".encode())
     rows = link.execute(
         "SELECT p.oid::regprocedure::text, EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND"
         " e.deptype = 'e') FROM pg_proc p WHERE pronamespace = 'public'::regnamespace"

@@ -170,7 +170,7 @@ class PostgresScript:
         if name in _NEEDS_FILES:
             raise ImportRefused(f"line {command.line}: {name} needs psql or other files; dump the database (pg_dump) and import that")
         if name in ("\\c", "\\connect"):
-            self._database = argument.split()[0].strip(";'\"") if argument.split() else self._database
+            self._database = _database_of(argument) or self._database
         elif name == "\\encoding" and re.fullmatch(r"\w+;?", argument):
             self._link.execute(f"SET client_encoding TO {argument.rstrip(';')}".encode())
             return
@@ -196,7 +196,7 @@ class PostgresScript:
         if state in ("42704", "42883") and missing:
             return f"; it may belong to {', '.join(missing)}, which this server does not have"
         if state == "42601":
-            return f"; Postgres {self._link.info.server_version // 10000} does not understand it; it may be for another database"
+            return f"; Postgres {self._link.info.server_version // 10000} does not know it; a newer or another database may"
         if state == "22021":
             return (
                 "; the script is in another encoding than it says; convert it to UTF-8, or begin it with SET client_encoding TO 'LATIN1';"
@@ -215,6 +215,12 @@ def _reason_to_skip(statement: Statement) -> tuple[str, str] | None:
         if pattern.match(words):
             return what, " ".join(statement.words[:3] if what in ("database", "role", "server object") else statement.words[:1]).lower()
     return None
+
+
+def _database_of(argument: str) -> str:
+    """The database that \\connect names."""
+    found = re.search(r"dbname=['\"]?([^'\"\s]+)", argument) or re.match(r"(?:-reuse\S+\s+)?['\"]?([^'\"\s;]+)", argument)
+    return found.group(1) if found else ""
 
 
 def _after(text: str, pattern: str) -> str:

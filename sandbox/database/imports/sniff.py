@@ -20,6 +20,8 @@ Packed: TypeAlias = gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
 HEAD = 4096
 MAX_UNPACKED_BYTES = 2 << 30
 MAX_SCRIPT_BYTES = 512 << 20
+MAX_SQLITE_BYTES = 2 << 30
+"""A clone lies in memory."""
 NEWEST_ARCHIVE = (1, 14)
 """Of archives of pg_dump, as Postgres 15 writes and reads them."""
 ARCHIVE = b"PGDMP"
@@ -68,6 +70,8 @@ def found_at(path: Path) -> Iterator[Found]:
         ImportRefused: it is nothing that can be imported; says what it seems to be.
     """
     with TemporaryDirectory(prefix="wardian-import-") as folder:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ImportRefused(f"{path}: neither a file nor a folder")
         unpacked = path
         if not path.is_dir() and (opened := _unpacker(_head(path, str(path)))):
             unpacked = Path(folder) / "unpacked"
@@ -109,6 +113,8 @@ def _form(path: Path, name: str) -> Form:
     head = _head(path, name)
     _check_head(head, name)
     if head.startswith(HEADER):
+        if path.stat().st_size > MAX_SQLITE_BYTES:
+            raise ImportRefused(f"{name}: more than {MAX_SQLITE_BYTES >> 30} GiB; each clone lies in memory, so import a smaller excerpt")
         return Form.SQLITE
     if head.startswith(ARCHIVE):
         _check_archive(head, name)

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from wardian.sandbox.database.postgres.managed import managed_server
+from wardian.sandbox.database.postgres.managed import Served, managed_server
 from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import EngineUnavailable, ImportRefused
@@ -31,8 +31,8 @@ _RUN = 'cd "$0" && "$@" >out 2>err'
 class Workshop:
     engine: Engine
     image: str
-    container: str
-    """Of the server, whose programs are used too."""
+    served: Served
+    """The server's container, whose programs are used too."""
     server: Server
 
     async def program(
@@ -44,7 +44,7 @@ class Workshop:
             ImportRefused: it failed; with the last that it said.
             EngineUnavailable: the engine failed.
         """
-        container = container or self.container
+        container = container or self.served.container
         place = f"/tmp/{secrets.token_hex(8)}"
         with tempfile.TemporaryFile() as packed:
             await anyio.to_thread.run_sync(_pack, packed, place.removeprefix("/tmp/"), source)
@@ -88,6 +88,7 @@ class Workshop:
         while (state := await self.engine.run("exec", lambda api: api.exec_inspect(started)))["Running"]:
             if time.monotonic() > until:
                 raise ImportRefused(f"{argv[0]}: it did not end within {PROGRAM_S:g} s")
+            self.served.listen()
             await anyio.sleep(POLL_S)
         return int(state["ExitCode"])
 
@@ -116,15 +117,13 @@ async def open_workshop() -> AsyncIterator[Workshop]:
     image = await anyio.to_thread.run_sync(ensure_postgres_image)
     engine = await Engine.open()
     try:
-        async with managed_server(engine, image) as served, anyio.create_task_group() as group:
-            group.start_soon(served.end)  # it waits for a reader of what it says
+        async with managed_server(engine, image) as served:
             server = await anyio.to_thread.run_sync(Server.open, served.url)
             try:
-                yield Workshop(engine, image, served.container, server)
+                yield Workshop(engine, image, served, server)
             finally:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(server.close)
-                group.cancel_scope.cancel()
     finally:
         engine.close()
 

@@ -3,15 +3,15 @@
 import json
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
-import anyio
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wardian.cli.console import errors_end_the_command
+from wardian.cli.console import errors_end_the_command, run_until_signal, stderr
 from wardian.sandbox.database.imports import ImportedDatabase, import_database, imported_names, open_import, remove_import
 from wardian.sandbox.database.imports.compare import Verdict
 from wardian.sandbox.database.imports.compare import compare as compare_reports
@@ -41,9 +41,17 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Take in a database of your own, which is only read, and say what came, what did not, and what differs between engines."""
+    console, made = stderr(), list[ImportedDatabase]()
+
+    async def work() -> None:
+        say = partial(console.print, style="dim", markup=False)
+        made.append(await import_database(source, name, engine=engine, schema=schema, replace=replace, progress=say))
+
     with errors_end_the_command():
-        made = anyio.run(lambda: import_database(source, name, engine=engine, schema=schema, replace=replace))
-    _show(made, as_json)
+        signal = run_until_signal(work)
+    if not made:
+        raise typer.Exit(128 + signal)
+    _show(made[0], as_json)
 
 
 def list_(as_json: AsJson = False) -> None:

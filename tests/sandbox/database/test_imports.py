@@ -226,6 +226,12 @@ def test_a_file_that_changed_in_the_store_is_noticed(kept: ImportedDatabase) -> 
         kept.sqlite_template()
 
 
+def test_a_pipe_is_no_database(tmp_path: Path, store: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ImportRefused, match="neither a file nor a folder"):
+        take(str(tmp_path / "pipe"), "shop", directory=store)
+
+
 @pytest.mark.parametrize("name", ["", "../x", "A", "-x", "a/b", "x" * 64, "a b", "ä"])
 def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path, store: Path) -> None:
     shop(tmp_path / "shop.sqlite").close()
