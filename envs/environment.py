@@ -350,7 +350,7 @@ class ToolEnvironment:
             episode.recompute()
             turn.recomputed = True
         charged = turn.invalid if episode.malformed is MalformedPolicy.PENALISE else 0
-        components = episode.family.reward.costs(turn.counted, charged)
+        components = episode.family.reward.costs(turn.counted, charged, episode.effects_since(turn.first_event))
         if ending is None:
             return Step(seen, sum(components.values()), components, False, False, episode.info(turn))
         await last_look(episode)

@@ -87,6 +87,10 @@ class Episode:
         }
         return next((Ending(EndKind.TRUNCATED, cause) for cause, over in used_up.items() if over), None)
 
+    def effects_since(self, first_event: int) -> list[str]:
+        """Kinds of the effects that calls had, from the event of that number on."""
+        return [effect["kind"] for event in self.log[first_event:] if event.committed for effect in event.effects]
+
     def record_changes(self) -> None:
         """Put what the agent's calls changed into the ledger."""
         if self.world.database is not None:

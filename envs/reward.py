@@ -5,7 +5,7 @@ different rewards can be compared on equal verdicts.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from wardian.envs.verifier import Verdict
@@ -28,18 +28,25 @@ class RewardSpec:
     """For each call or message."""
     checks: Mapping[str, float] = field(default_factory=dict)
     """The family's own components: name of a check, and what it gives when it passed."""
+    effects: Mapping[str, float] = field(default_factory=dict)
+    """And: kind of an effect in the event log, and what each such effect gives in the step that it happens in."""
 
     def __post_init__(self) -> None:
-        numbers = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "checks"} | dict(self.checks)
+        own = ("checks", "effects")
+        numbers = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own} | dict(self.checks) | dict(self.effects)
         for name, value in numbers.items():
             if not math.isfinite(value):
                 raise ValueError(f"{name}: a reward must be a finite number, got {value}")
-        for name in set(self.checks) & set(COMPONENTS):
-            raise ValueError(f"checks: {name!r} is the name of a built-in component; rename the check")
+        for field_name, names in (("checks", set(self.checks)), ("effects", set(self.effects))):
+            for name in sorted(names & set(COMPONENTS)):
+                raise ValueError(f"{field_name}: {name!r} is the name of a built-in component; rename it")
+        for name in sorted(set(self.checks) & set(self.effects)):
+            raise ValueError(f"effects: {name!r} is the name of a check too; rename one of them")
 
-    def costs(self, turns: int, invalid_calls: int) -> dict[str, float]:
-        """Components of one step: `turns` calls or messages, of which `invalid_calls` are charged as invalid."""
-        return {"task": 0.0, "invalid_call": self.invalid_call * invalid_calls, "step_cost": self.step_cost * turns}
+    def costs(self, turns: int, invalid_calls: int, effects: Sequence[str] = ()) -> dict[str, float]:
+        """Components of one step: `turns` calls or messages, of which `invalid_calls` are charged as invalid, and kinds of `effects`."""
+        own = {kind: value * count if (count := effects.count(kind)) else 0.0 for kind, value in self.effects.items()}
+        return {"task": 0.0, "invalid_call": self.invalid_call * invalid_calls, "step_cost": self.step_cost * turns, **own}
 
     def earned(self, verdict: Verdict) -> dict[str, float]:
         """Components of the end of an episode: `task`, and the family's own.

@@ -50,13 +50,15 @@ def read(completion: Completion, form: CallFormat | None) -> Answer:
         return Answer(Malformed(_raw(completion), WITHHELD), text)
     if form is None and completion.calls:
         return _called(completion)
-    if form is not None:
-        found = parse_completion(text, form)
-        if not isinstance(found, Rejected):
-            return Answer(sound(ToolCalls(found)), text)
-        if found.kind is not Kind.NO_TOOL_CALL:
-            return Answer(Malformed(text, found.message), text)
-    return _told(completion)
+    return Answer(read_text(text, form) if form is not None and text else _told(text or completion.refusal), text)
+
+
+def read_text(text: str, form: CallFormat) -> Action:
+    """Read what a model wrote, with its calls in it: those, or a message."""
+    found = parse_completion(text, form)
+    if not isinstance(found, Rejected):
+        return sound(ToolCalls(found))
+    return _told(text) if found.kind is Kind.NO_TOOL_CALL else Malformed(text, found.message)
 
 
 def _called(completion: Completion) -> Answer:
@@ -75,12 +77,9 @@ def _call(call: Json) -> ToolCall | None:
     return ToolCall(function["name"], arguments if isinstance(arguments, dict | str) else json.dumps(arguments))
 
 
-def _told(completion: Completion) -> Answer:
-    text = completion.text or completion.refusal
+def _told(text: str) -> Action:
     told = text.rpartition("</think>")[2].strip()
-    if not told or told.startswith("<think>"):
-        return Answer(Malformed(text, EMPTY), text)
-    return Answer(Message(told), text)
+    return Malformed(text, EMPTY) if not told or told.startswith("<think>") else Message(told)
 
 
 def _raw(completion: Completion) -> str:

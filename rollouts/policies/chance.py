@@ -5,12 +5,12 @@ knows nothing of what the tools are for. All of it is drawn from the policy's se
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from wardian.envs.action import Message, Observation, call
+from wardian.envs.action import Message, Observation, ToolCalls, call
 from wardian.envs.family import Solution
 from wardian.rollouts.policies.base import TaskView
 from wardian.sandbox.streams import stream
@@ -52,18 +52,23 @@ class Seen:
         return [*self.values.get(name, ()), *self.values.get("", ())]
 
 
+def random_call(rng: Random, schemas: Sequence[Mapping[str, Any]], seen: Seen) -> ToolCalls | None:
+    """A call that `schemas` (in the OpenAI function format) allow; `None` where no value is known for an argument that it needs."""
+    chosen = rng.choice(sorted((schema["function"] for schema in schemas), key=lambda function: str(function["name"])))
+    args = _arguments(rng, chosen["parameters"], seen)
+    return None if args is None else call(chosen["name"], **args)
+
+
 def random_calls(first: Observation, view: TaskView) -> Solution:
     """Call tools at random until something is said."""
     rng, seen = stream(view.seed, "random"), Seen()
-    schemas = {schema["function"]["name"]: schema["function"]["parameters"] for schema in view.tool_schemas}
     seen.first(first)
     for _ in range(MOST_CALLS):
-        name = rng.choice(sorted(schemas))
-        args = _arguments(rng, schemas[name], seen)
+        drawn = random_call(rng, view.tool_schemas, seen)
         if rng.random() < END_CHANCE:
             seen.take((yield Message(rng.choice(WORDS))))
-        if args is not None:
-            seen.take((yield call(name, **args)))
+        if drawn is not None:
+            seen.take((yield drawn))
     yield Message("")
 
 

@@ -196,15 +196,15 @@ def test_show_lists_episodes_and_prints_one(wardian: Any, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run", "atlantis"], "no 'atlantis'; built in are billing, toy"),
+        (["run", "atlantis"], "no 'atlantis'; built in are billing, routing, toy"),
         (["run", "toy", "--family", "x"], "toy has no 'x'; it has lending-desk"),
         (["run", "toy", "--difficulty", "x"], "there are easy, medium, hard"),
         (["run", "toy", "--policy", "x"], "there are expert, idle, careless, vandal"),
         (["run", "toy", "--policy", ","], "name at least one of expert, idle"),
         (["run", "toy", "--policy", "no_such_module:x"], "built in are expert, idle"),
         (["run", "toy", "--policy", ":x"], "there are expert, idle"),
-        (["run", ":x"], "no ':x'; built in are billing, toy"),
-        (["run", ".x:y"], "no '.x:y'; built in are billing, toy"),
+        (["run", ":x"], "no ':x'; built in are billing, routing, toy"),
+        (["run", ".x:y"], "no '.x:y'; built in are billing, routing, toy"),
         (["run", "toy", "--tokenizer", ":x"], "there is estimate"),
         (["run", "toy", "--out", "/proc/x"], "out: cannot write into /proc/x: "),
         (["run", "toy", "--out", "/dev/null"], "out: /dev/null is a file"),
