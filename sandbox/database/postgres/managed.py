@@ -31,7 +31,7 @@ WAL_MIB = 768
 """Room for the log of changes; `max_wal_size` is what it comes back to."""
 MEMORY_MIB = 1024
 """For processes, beside both."""
-START_S = 30.0
+START_S = 60.0
 POLL_S = 0.05
 LOOK_S = 1.0
 """How often a server is looked after; one that ended has a successor within two of these."""
@@ -89,7 +89,7 @@ class Lasting:
     room_bytes: int = 0
     """Of all its databases together."""
     moved: Callable[[str], None] = lambda url: None
-    """Told the URL of each successor."""
+    """Told the URL of each successor, in a thread: it may wait for a statement that the last one did not answer."""
 
     async def keep(self, engine: Engine, image: str, *, task_status: TaskStatus[None]) -> None:
         """Run one server after the other; what becomes of the first is told by `task_status`."""
@@ -102,7 +102,7 @@ class Lasting:
                     if first:
                         task_status.started()
                     else:
-                        self.moved(served.url)
+                        await anyio.to_thread.run_sync(self.moved, served.url)
                     first = False
                     await served.end()
                     _log.warning("the database server %s ended: %s; another one takes its place", served.name, await served.why())

@@ -24,8 +24,8 @@ from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.database.sealed import SealedDatabase
 from wardian.sandbox.errors import DatabaseLost, TemplateBroken
 
-PATIENCE_S = 40.0
-"""How long a clone waits for a server that is gone."""
+PATIENCE_S = 75.0
+"""How long a clone waits for a server that is gone: longer than a successor may take to start."""
 
 
 class PostgresTemplate(Template):
