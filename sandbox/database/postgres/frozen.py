@@ -19,7 +19,9 @@ from wardian.sandbox.database.postgres.resources import Copy
 from wardian.sandbox.database.postgres.server import AGENTS
 from wardian.sandbox.fingerprint import Fingerprint
 
-_SNAPSHOT = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL ROLE {AGENTS}; SELECT 1"
+_SNAPSHOT = (
+    f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL ROLE {AGENTS}; SELECT 1"
+)
 """The snapshot is taken by the first statement that reads. What other transactions have not committed yet is not in it."""
 
 

@@ -47,13 +47,15 @@ CROWDED = 3
 """With fewer connections free at this moment, a connection was refused for that reason."""
 CALL_S = 20
 """For one statement of a tool or a verifier."""
+IDLE_S = 120
+"""For a call between two of its statements. Snapshots, which wait for their readers, are exempt."""
 TEMP_FILES = "128MB"
 """What one statement may lay on the server's disk while it works; only a superuser may say so, so it stands on the login."""
 _ADMIN = "-c statement_timeout=120000 -c lock_timeout=60000 -c TimeZone=UTC -c client_min_messages=warning -c jit=off"
 _SESSION = {
     "statement_timeout": CALL_S * 1000,
     "lock_timeout": 5000,
-    "idle_in_transaction_session_timeout": 0,
+    "idle_in_transaction_session_timeout": IDLE_S * 1000,
     "search_path": "public",
     "TimeZone": "UTC",
     "DateStyle": "ISO",

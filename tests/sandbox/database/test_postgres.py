@@ -150,10 +150,17 @@ def test_time_memory_rows_and_bytes_are_limited(clone: WorldDatabase) -> None:
 
 
 def test_limits_hold_in_a_clone_though_no_template_hands_them_on(clone: PostgresDatabase) -> None:
-    for name, value in (("statement_timeout", "20s"), ("TimeZone", "UTC"), ("search_path", "public"), ("jit", "off")):
+    idle = "idle_in_transaction_session_timeout"
+    for name, value in (("statement_timeout", "20s"), (idle, "2min"), ("TimeZone", "UTC"), ("search_path", "public"), ("jit", "off")):
         row = clone._copy.link.execute(f"SHOW {name}".encode()).fetchone()
         assert row is not None
         assert row[0] == value
+    frozen = clone.freeze()
+    with frozen.session():
+        reader = clone._moment.reader
+        assert reader is not None
+        assert reader.execute(f"SHOW {idle}".encode()).fetchone() == ("0",), "a snapshot waits for its readers"
+    frozen.close()
 
 
 def test_the_schema_is_shown_without_what_is_ours(clone: WorldDatabase) -> None:
