@@ -142,6 +142,16 @@ def between(before: Moment, after: Moment) -> StateDiff:
     )
 
 
+def moment_of(snapshot: Snapshot, label: str) -> Moment:
+    """A moment of a snapshot alone, with its files as they were sealed. What is as at the start, it does not hold."""
+    contents = snapshot.sealed_files.contents(LOOK_BYTES) if snapshot.sealed_files else {}
+    looks = {
+        path: Look(None if change.kind is None else change, contents.get(path) if change.kind is FileKind.FILE else None)
+        for path, change in snapshot.files.items()
+    }
+    return Moment(label, snapshot, looks)
+
+
 async def look_at(cell: Cell | None, paths: Iterable[str]) -> dict[str, Look]:
     """What stands at each of `paths` in the cell now; empty without one.
 

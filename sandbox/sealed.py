@@ -51,6 +51,31 @@ class SealedFiles:
     def size_bytes(self) -> int:
         return len(self.table) + len(self.data)
 
+    def contents(self, most_bytes: int) -> dict[str, bytes]:
+        """Bytes by path of the regular files that it holds whole, those of more than `most_bytes` left out."""
+        found: dict[str, bytes] = {}
+        by_entry: dict[int, bytes] = {}
+        parents, at = [""], 0
+        for number, (depth, name, kind, _, _, _, _, content, _) in enumerate(json.loads(self.table)):
+            path = f"{parents[depth - 1]}/{name}"
+            parents[depth:] = [path]
+            if kind == "file":
+                size, extents = content
+                if size <= most_bytes:
+                    by_entry[number] = found[path] = self._filled(size, extents, at)
+                at += sum(length for _, length in extents)
+            elif kind == "hard" and content in by_entry:
+                found[path] = by_entry[content]
+        return found
+
+    def _filled(self, size: int, extents: list[tuple[int, int]], at: int) -> bytes:
+        """One file from its extents, whose bytes begin at `at`; what lies between them is holes."""
+        body = bytearray(size)
+        for start, length in extents:
+            body[start : start + length] = self.data[at : at + length]
+            at += length
+        return bytes(body)
+
     @property
     def laid_digest(self) -> str:
         """What a cell must report after it has laid them and read them back."""

@@ -11,8 +11,10 @@ import typer
 from wardian.cli import database, grounds
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr, visible
 from wardian.cli.grounds import Where
-from wardian.envs.diff import FileDiff, Look, StateDiff
+from wardian.envs.diff import FileDiff, Look, StateDiff, between, moment_of
+from wardian.envs.saving import MANIFEST, load
 from wardian.envs.taskfile.opening import kept_copy
+from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.moments import Stop, difference, stop_at
 from wardian.rollouts.replay import Replay
 from wardian.rollouts.trajectory import TrajectoryLog
@@ -29,8 +31,8 @@ def register(app: typer.Typer) -> None:
 
 
 def diff(
-    where: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `wardian run --out` made, or one of its files.")],
-    episode: Annotated[str, typer.Argument(help="Id of an episode, the end of one, or its number.")],
+    where: Annotated[Path, typer.Argument(metavar="DIR", help="Folder or file of a trajectory, or a saved snapshot.")],
+    episode: Annotated[str, typer.Argument(help="Id of an episode, the end of one, or its number; or the other snapshot.")],
     other: Annotated[str | None, typer.Argument(help="Another episode of the same world: compare its moment `--to` then.")] = None,
     begin: Annotated[int | None, typer.Option("--from", min=0, help="Step; 0 is the start. Default: 0; of two episodes the end.")] = None,
     end: Annotated[int | None, typer.Option("--to", min=0, help="Step. Default: the end.")] = None,
@@ -43,23 +45,34 @@ def diff(
 ) -> None:
     """Say what differs between two moments: rows by table and key, files by path with their text, clock, streams, memory, budgets.
 
-    Both moments are reached by running the episode again, and every step on the way is compared with the log.
+    Moments of an episode are reached by running it again, and every step on the way is compared with the log. Two saved snapshots are
+    compared as they are.
     """
     log_to(stderr())
     find_modules_here()
-    found: list[StateDiff] = []
     with errors_end_the_command():
-        log = TrajectoryLog.open(where)
-        first = stop_at(log, episode, 0 if begin is None and other is None else begin, "--from")
-        last = stop_at(log, other or episode, end, "--to")
+        if (where / MANIFEST).exists():
+            if other is not None or begin is not None or end is not None:
+                raise UsageProblem(f"OTHER, --from, --to: {where} is a snapshot; give it and another one alone")
+            found = between(*(moment_of(load(path), str(path)) for path in (where, Path(episode))))
+        else:
+            found = _reached(where, (episode, begin), (other, end), Where(tier, image, db, db_url, kept_copy(where)), force)
+    print(json.dumps(found.as_json()) if as_json else visible("\n".join(_lines(found))))
 
-        async def look() -> None:
-            found.append(await _difference(log, first, last, Where(tier, image, db, db_url, kept_copy(where)), force))
 
-        signal = run_until_signal(look)
-    if signal:
+def _reached(where: Path, one: tuple[str, int | None], two: tuple[str | None, int | None], on: Where, force: bool) -> StateDiff:
+    """Run episodes again up to the two moments; of a second one that is not named it is the first."""
+    log = TrajectoryLog.open(where)
+    first = stop_at(log, one[0], 0 if one[1] is None and two[0] is None else one[1], "--from")
+    last = stop_at(log, two[0] or one[0], two[1], "--to")
+    found: list[StateDiff] = []
+
+    async def look() -> None:
+        found.append(await _difference(log, first, last, on, force))
+
+    if signal := run_until_signal(look):
         raise typer.Exit(128 + signal)
-    print(json.dumps(found[0].as_json()) if as_json else visible("\n".join(_lines(found[0]))))
+    return found[0]
 
 
 async def _difference(log: TrajectoryLog, first: Stop, last: Stop, where: Where, force: bool) -> StateDiff:
