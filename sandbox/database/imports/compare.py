@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wardian.sandbox.database.imports.report import Column, Report, Table
+from wardian.sandbox.database.imports.report import Column, Kind, Manifest, Table
+
+_COMPARABLE = frozenset({Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.FLAG})
+"""Kinds whose values are numbers on both engines: where these differ, they say something else."""
 
 
 class Verdict(StrEnum):
@@ -13,7 +16,7 @@ class Verdict(StrEnum):
     SAME_VALUES = "same values"
     """The same rows; types that the engines keep in other forms make the fingerprints differ."""
     CANNOT_AGREE = "cannot agree"
-    """Only columns differ that the engines keep in other forms."""
+    """Only columns differ that the engines keep in other forms, and their values cannot be compared."""
     DIFFERS = "differs"
     MISSING = "missing"
     """Only one of the two has it."""
@@ -35,22 +38,23 @@ def folded(name: str) -> str:
     return name.replace("_", "").casefold()
 
 
-def compare(left: Report, right: Report) -> tuple[Compared, ...]:
+def compare(left: Manifest, right: Manifest) -> tuple[Compared, ...]:
     """Every table of either, by name."""
-    lefts, rights = ({folded(table.name): table for table in report.tables} for report in (left, right))
+    lefts, rights = ({folded(table.name): table for table in one.report.tables} for one in (left, right))
     found = []
     for name in sorted(lefts.keys() | rights.keys()):
         if name in lefts and name in rights:
-            found.append(_table(lefts[name], rights[name]))
+            found.append(_table(lefts[name], rights[name], left.engine == right.engine))
         else:
             only = lefts[name].name if name in lefts else "", rights[name].name if name in rights else ""
             found.append(Compared(*only, Verdict.MISSING))
     return tuple(found)
 
 
-def _table(left: Table, right: Table) -> Compared:
+def _table(left: Table, right: Table, is_one_engine: bool) -> Compared:
     if left.fingerprint == right.fingerprint:
-        return Compared(left.name, right.name, Verdict.EQUAL)
+        same = tuple(folded(column.name) for column in left.columns) == tuple(folded(column.name) for column in right.columns)
+        return Compared(left.name, right.name, Verdict.EQUAL, () if same else ("columns have other names",))
     if left.rows != right.rows:
         return Compared(left.name, right.name, Verdict.DIFFERS, (f"{left.rows} rows and {right.rows}",))
     pairs, missing = _pairs(left.columns, right.columns)
@@ -65,7 +69,7 @@ def _table(left: Table, right: Table) -> Compared:
         return Compared(
             left.name, right.name, Verdict.SAME_VALUES, reasons or ("numbers, times or spaces at the end are written in two ways",)
         )
-    if all(pair in unlike for pair in wrong):
+    if not is_one_engine and all(pair in unlike and not _COMPARABLE.issuperset((pair[0].kind, pair[1].kind)) for pair in wrong):
         return Compared(left.name, right.name, Verdict.CANNOT_AGREE, tuple(map(_reason, wrong)))
     return Compared(left.name, right.name, Verdict.DIFFERS, tuple(f"values of {one.name}" for one, _ in wrong))
 

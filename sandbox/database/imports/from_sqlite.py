@@ -22,8 +22,11 @@ def draft_of_file(found: Found, name: str) -> Draft:
     Raises:
         ImportRefused: it cannot be taken.
     """
-    with private_copy(found.path, found.name) as path:
-        return _draft(path, name, _source(found), ())
+    try:
+        with private_copy(found.path, found.name) as path:
+            return _draft(path, name, _source(found), ())
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise ImportRefused(f"{found.name}: damaged: {error}; get it again, or mend it: sqlite3 FILE .recover") from error
 
 
 def draft_of_script(found: Found, script: str, note: str, name: str) -> Draft:
@@ -45,7 +48,7 @@ def _draft(path: Path, name: str, source: Source, left_out: tuple[LeftOut, ...],
         built = image_of_file(path)
         template = SqliteTemplate.from_file(path)
     except TemplateBroken as error:
-        raise ImportRefused(str(error).replace(str(path), source.name)) from error
+        raise ImportRefused(" ".join(str(error).replace(str(path), source.name).split())) from error
     with closing(sqlite3.connect(path)) as raw:
         report = sqlite_inventory.inventory(raw, built.shapes[:-1])
         left_out = (*left_out, *sqlite_inventory.left_out_of(raw))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from wardian.sandbox.database.imports import from_sqlite
+from wardian.sandbox.database.imports.report import printable
 from wardian.sandbox.database.imports.script_text import ENGINES, decoded, dialect_of
 from wardian.sandbox.database.imports.sniff import Form, Found, found_at
 from wardian.sandbox.database.imports.store import Draft, ImportedDatabase, check_free, keep
@@ -45,7 +46,10 @@ async def import_database(
     check_free(name, replace, directory)
     if engine not in (None, *ENGINES):
         raise ImportRefused(f"engine: no {engine!r}; there are {', '.join(ENGINES)}")
-    draft = await _Import(name, engine, schema, workshop, progress).of(source)
+    try:
+        draft = await _Import(name, engine, schema, workshop, progress).of(source)
+    except ImportRefused as error:
+        raise ImportRefused(printable(str(error))) from error
     return keep(draft, replace, directory)
 
 

@@ -187,6 +187,7 @@ class PostgresScript:
         self._has_tables, self._home = True, self._database
 
     def _skip(self, what: str, name: str, line: int) -> None:
+        name = name.encode("latin-1").decode("utf-8", "replace")
         self._skipped[what, name] += 1
         self._lines.setdefault((what, name), line)
 

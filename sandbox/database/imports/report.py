@@ -1,11 +1,20 @@
 """What an import brought, what it left out, and which columns cannot be the same on the other engine. Kept as JSON beside the data."""
 
+import re
 from enum import StrEnum
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
 NO_KEY = "it has no key: its rows are told apart by a number, which each engine gives by itself"
+
+
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text of somebody's without what a terminal would obey."""
+    return _CONTROLS.sub("?", text)
 
 
 class Kind(StrEnum):

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 
 from blake3 import blake3
 
@@ -12,6 +12,9 @@ from wardian.sandbox.database.rows import MODULUS, Stored
 
 _TIME = re.compile(r"(\d{4,}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:\.(\d+))?)?\s*(Z|[+-]00(?::?00)?)?)?", re.ASCII)
 _NUMBERS = frozenset({Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.FLAG})
+_MEASURES = frozenset({Kind.REAL, Kind.DECIMAL})
+_DIGITS = Context(prec=15)
+"""What a binary number keeps of a decimal one."""
 _TIMES = frozenset({Kind.TIMESTAMP, Kind.INSTANT, Kind.DATE})
 
 
@@ -24,17 +27,18 @@ def spelled(value: Stored, kind: Kind) -> str | None:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, int | float) or kind in _NUMBERS:
-        return _number(value)
+        return _number(value, exact=kind not in _MEASURES)
     return _time(value) if kind in _TIMES else value.rstrip(" ")
 
 
-def _number(value: int | float | str) -> str:
+def _number(value: int | float | str, *, exact: bool) -> str:
     try:
         number = Decimal(repr(value) if isinstance(value, float) else value)
     except InvalidOperation:
         return str(value)
     if not number.is_finite():
         return str(number)
+    number = number if exact else _DIGITS.plus(number)
     text = format(number, "f")
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text in ("-0", "") else text

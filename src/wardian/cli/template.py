@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated
@@ -14,7 +15,8 @@ from rich.table import Table
 from wardian.cli.console import errors_end_the_command, run_until_signal, stderr
 from wardian.sandbox.database.imports import ImportedDatabase, import_database, imported_names, open_import, remove_import
 from wardian.sandbox.database.imports.compare import Verdict
-from wardian.sandbox.database.imports.compare import compare as compare_reports
+from wardian.sandbox.database.imports.compare import compare as compare_imports
+from wardian.sandbox.database.imports.report import Report, printable
 
 WIDTH = 140
 Name = Annotated[str, typer.Argument(help="Name of a template, as `wardian template list` shows it.")]
@@ -64,7 +66,7 @@ def list_(as_json: AsJson = False) -> None:
     table = Table("name", "engine", "tables", "rows", "from")
     for one in found:
         report, source = one.report, one.manifest.source
-        table.add_row(one.name, one.engine, str(len(report.tables)), str(report.rows), escape(f"{source.kind} {source.name}"))
+        table.add_row(one.name, one.engine, str(len(report.tables)), str(report.rows), _shown(f"{source.kind} {source.name}"))
     _console().print(table if found else "no templates yet: wardian template import SOURCE --name NAME")
 
 
@@ -78,13 +80,13 @@ def show(name: Name, as_json: AsJson = False) -> None:
 def compare(left: Name, right: Name, as_json: AsJson = False) -> None:
     """Compare two imports table by table; names meet in lower case without underscores. Exits with 1 when a table differs or is missing."""
     with errors_end_the_command():
-        found = compare_reports(open_import(left).report, open_import(right).report)
+        found = compare_imports(open_import(left).manifest, open_import(right).manifest)
     if as_json:
         print(json.dumps([asdict(one) for one in found]))
     else:
         table = Table(escape(left), escape(right), "", "why")
         for one in found:
-            table.add_row(escape(one.left), escape(one.right), one.verdict.value, escape("; ".join(one.reasons)))
+            table.add_row(_shown(one.left), _shown(one.right), one.verdict.value, _shown("; ".join(one.reasons)))
         _console().print(table)
     raise typer.Exit(1 if any(one.verdict in (Verdict.DIFFERS, Verdict.MISSING) for one in found) else 0)
 
@@ -116,25 +118,34 @@ def _show(found: ImportedDatabase, as_json: bool) -> None:
         print(found.manifest.model_dump_json(indent=2))
         return
     console, report, source = _console(), found.report, found.manifest.source
-    table = Table("table", "rows", "key", "columns", title=f"{found.name}: {found.engine}, from {source.kind} {escape(source.name)}")
+    table = Table("table", "rows", "key", "columns", title=f"{found.name}: {found.engine}, from {source.kind} {_shown(source.name)}")
     for one in report.tables:
-        table.add_row(escape(one.name), str(one.rows), escape(", ".join(one.key)), str(len(one.columns)))
+        table.add_row(_shown(one.name), str(one.rows), _shown(", ".join(one.key)), str(len(one.columns)))
     console.print(table)
+    for line in _lines(report):
+        console.print(printable(line), markup=False)
+    print(f"template {found.name} is ready: {len(report.tables)} tables, {report.rows} rows")
+
+
+def _shown(text: str) -> str:
+    """Text of somebody's in a table."""
+    return escape(printable(text))
+
+
+def _lines(report: Report) -> Iterator[str]:
     for what in ("views", "indexes", "triggers", "functions", "sequences"):
         if names := getattr(report, what):
-            console.print(f"{what}: {', '.join(names)}", markup=False)
+            yield f"{what}: {', '.join(names)}"
     for left in report.left_out:
         times = f" ({left.count} times)" if left.count > 1 else ""
         line = f", line {left.line}" if left.line else ""
-        console.print(f"left out: {left.what} {left.name}{times}{line}{f': {left.why}' if left.why else ''}", markup=False)
+        yield f"left out: {left.what} {left.name}{times}{line}{f': {left.why}' if left.why else ''}"
     for note in report.notes:
-        console.print(f"note: {note.where}: {note.text}", markup=False)
-    differing = [(one.name, column) for one in report.tables for column in one.columns if column.cannot_agree]
-    for name, column in differing:
-        console.print(f"cannot agree with the other engine: {name}.{column.name}: {column.cannot_agree}", markup=False)
+        yield f"note: {note.where}: {note.text}"
     for one in report.tables:
+        for column in one.columns:
+            if column.cannot_agree:
+                yield f"cannot agree with the other engine: {one.name}.{column.name}: {column.cannot_agree}"
         if one.cannot_agree:
-            console.print(f"cannot agree with the other engine: {one.name}: {one.cannot_agree}", markup=False)
-    able = [one.name for one in report.tables if one.can_agree]
-    console.print(f"can have equal fingerprints on both engines: {', '.join(able) or 'no table'}", markup=False)
-    print(f"template {found.name} is ready: {len(report.tables)} tables, {report.rows} rows")
+            yield f"cannot agree with the other engine: {one.name}: {one.cannot_agree}"
+    yield f"can have equal fingerprints on both engines: {', '.join(one.name for one in report.tables if one.can_agree) or 'no table'}"

@@ -1,6 +1,7 @@
 """Somebody's SQLite database as a template: taken whole with its logs, described, kept atomically, or refused with the reason."""
 
 import os
+import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -273,6 +274,30 @@ def test_what_is_no_whole_database_is_refused_and_nothing_is_written(kind: str, 
     with pytest.raises(ImportRefused, match=reason):
         take(str(path), "shop", directory=store)
     assert not store.exists()
+
+
+def test_whatever_is_broken_in_a_file_it_is_refused_or_whole(tmp_path: Path, store: Path) -> None:
+    path, chance = tmp_path / "shop.sqlite", random.Random(7)
+    shop(path).close()
+    data, taken = path.read_bytes(), 0
+    for _ in range(60):
+        places = [
+            (chance.randrange(chance.choice((600, len(data)))), bytes([chance.randrange(256)])) for _ in range(chance.randrange(1, 5))
+        ]
+        path.write_bytes(patched(data, *places)[: chance.choice((len(data), len(data), chance.randrange(len(data))))])
+        try:
+            take(str(path), "shop", replace=True, directory=store).sqlite_template().clone().close()
+            taken += 1
+        except ImportRefused:
+            continue
+    assert 0 < taken < 60
+
+
+def test_names_do_not_reach_the_terminal_as_commands(tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
+        raw.execute('CREATE TABLE "wardian_\x1b[2J" (id INTEGER PRIMARY KEY)')
+    with pytest.raises(ImportRefused, match=r"wardian_\?\[2J"):
+        take(str(tmp_path / "mine.sqlite"), "mine", directory=store)
 
 
 @pytest.mark.parametrize(

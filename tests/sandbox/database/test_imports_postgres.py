@@ -348,10 +348,10 @@ def test_another_schema_comes_when_it_is_named(importer: Importer, tmp_path: Pat
 
 
 def test_chinook_is_the_same_on_both_engines_where_the_reports_say_so(importer: Importer, tmp_path: Path) -> None:
-    lite = importer.take(chinook_file("Chinook_Sqlite.sqlite"), "lite", tmp_path).report
-    post = importer.take(chinook_file("Chinook_PostgreSql_SerialPKs.sql"), "post", tmp_path).report
+    lite = importer.take(chinook_file("Chinook_Sqlite.sqlite"), "lite", tmp_path).manifest
+    post = importer.take(chinook_file("Chinook_PostgreSql_SerialPKs.sql"), "post", tmp_path).manifest
     found = {one.right: one.verdict for one in compare(lite, post)}
-    able = {table.name for table in post.tables if table.can_agree}
+    able = {table.name for table in post.report.tables if table.can_agree}
     assert able == {"album", "artist", "employee", "genre", "media_type", "playlist", "playlist_track"}
     assert found == {name: Verdict.EQUAL if name in able else Verdict.SAME_VALUES for name in found}
-    assert (len(found), lite.rows, post.rows) == (11, 15607, 15607)
+    assert (len(found), lite.report.rows, post.report.rows) == (11, 15607, 15607)
