@@ -12,6 +12,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.database.calls import CallSession
 from wardian.sandbox.database.rows import INTERNAL, SEQUENCES, TableShape, any_shape, shapes_of, summed
+from wardian.sandbox.database.sqlite.circles import MARK, REPLACES, has_circles
 from wardian.sandbox.database.sqlite.connection import install_capture, open_image, quoted, rows_of
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.database.sqlite.functions import DateFunctions
@@ -78,6 +79,7 @@ def image_of_file(path: Path) -> Built:
         with _workbench(raw):
             _check_sound(raw)
             shapes = (*_found_shapes(raw, path), SEQUENCES)
+            _mark_circles(raw, path)
             views = (row[0] for row in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'view'"))
             return _sealed(raw, shapes, frozenset((*(shape.name for shape in shapes[:-1]), *views)))
     except sqlite3.Error as error:
@@ -148,6 +150,17 @@ def _check_header(path: Path) -> None:
         raise TemplateBroken(f"{path}: the file is empty; SQLite would take it for a database without tables")
     if head != _HEADER:
         raise TemplateBroken(f"{path}: no SQLite database; it begins with {head!r}")
+
+
+def _mark_circles(raw: sqlite3.Connection, path: Path) -> None:
+    if not has_circles(raw):
+        return
+    for name, sql in raw.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"):
+        if REPLACES.search(sql):
+            raise TemplateBroken(
+                f"{path}: triggers lead back to themselves, and {name} uses REPLACE; the rows it removes could not be followed"
+            )
+    raw.execute(f"CREATE TABLE {MARK} (n INTEGER) STRICT")
 
 
 def _found_shapes(raw: sqlite3.Connection, path: Path) -> tuple[TableShape, ...]:

@@ -16,6 +16,7 @@ from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.rows import TableShape, fingerprint_of, summed
 from wardian.sandbox.database.sealed import SealedDatabase, SealedState
+from wardian.sandbox.database.sqlite.circles import MARK, NO_REPLACE, REPLACES, is_flat
 from wardian.sandbox.database.sqlite.connection import mark_of, open_clone, quoted, rows_of
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment, image_of
@@ -55,12 +56,17 @@ class SqliteDatabase(JournalledDatabase):
         self._dates = DateFunctions(self._world_time)
         self._role = Role(sealed.tables, writes=True, timed=sealed.timed)
         self._raw = open_clone(sealed.image if image is None else image, self._dates, journal, self._role)
+        self._flat = self._is_flat()
         self._queries = AgentQueries(self._raw, sealed.tables, self._dates, sealed.timed)
         self._connection: Connection | None = None
         self._moment = Moment(self._raw, self._lock)
 
     def _world_time(self) -> datetime | None:
         return self.time() if self.time is not None and self._sealed.timed else None
+
+    def _is_flat(self) -> bool:
+        with self._internal() as raw:
+            return is_flat(raw)
 
     @contextmanager
     def _internal(self) -> Iterator[sqlite3.Connection]:
@@ -75,6 +81,7 @@ class SqliteDatabase(JournalledDatabase):
         if self._connection is None:
             self._connection = self._sealed.engine.connect(self._raw)
             self._connection.info[IN_CALL] = True
+            self._connection.info[MARK] = self._flat
         with self._internal() as raw:
             raw.execute("BEGIN IMMEDIATE")
         return self._connection
@@ -117,6 +124,8 @@ class SqliteDatabase(JournalledDatabase):
     def execute(self, session: Session, sql: str, limits: QueryLimits | None = None) -> Written:
         self._must_run(session, "execute")
         session.flush()
+        if self._flat and REPLACES.search(sql):
+            raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, NO_REPLACE)
         return self._queries.write(sql, limits or QueryLimits(), self._role, self._journal)
 
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:

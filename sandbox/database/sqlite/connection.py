@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.rows import Stored, TableShape
+from wardian.sandbox.database.sqlite.circles import MARK, is_flat
 from wardian.sandbox.database.sqlite.functions import DateFunctions
 from wardian.sandbox.database.sqlite.roles import SCHEMA_TABLE, Role
 
@@ -15,7 +16,7 @@ def open_image(image: bytes, dates: DateFunctions) -> sqlite3.Connection:
     connection.deserialize(image)
     # A statement must not leave files on the host's disk, and REPLACE must report what it removes.
     connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA recursive_triggers = ON")
+    connection.execute(f"PRAGMA recursive_triggers = {'OFF' if is_flat(connection) else 'ON'}")
     # Frozen copies rely on it: what a transaction writes reaches the image only on commit.
     connection.execute("PRAGMA cache_spill = OFF")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -51,7 +52,7 @@ def quoted(name: str) -> str:
 def install_capture(connection: sqlite3.Connection, shapes: Sequence[TableShape]) -> None:
     """Add the mark, the sequences, the copy of the schema, and three triggers per table. `shapes` must end with `SEQUENCES`."""
     # The schema table already has a line without a name for the copy that is being made.
-    connection.execute(f"CREATE TABLE {SCHEMA_TABLE} AS SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name IS NOT NULL")
+    connection.execute(f"CREATE TABLE {SCHEMA_TABLE} AS SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name <> '{MARK}'")
     connection.execute("CREATE TABLE wardian_mark (n INTEGER NOT NULL) STRICT")
     connection.execute("INSERT INTO wardian_mark VALUES (0)")
     connection.execute("CREATE TABLE wardian_sequences (name TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID")

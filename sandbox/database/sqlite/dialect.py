@@ -14,7 +14,9 @@ from sqlalchemy.types import DateTime
 
 from wardian.sandbox.database.calls import rolled_back
 from wardian.sandbox.database.engines import IN_CALL, SharedEngine, WithoutTransactions, check_values
+from wardian.sandbox.database.sqlite.circles import MARK, NO_REPLACE, REPLACES
 from wardian.sandbox.database.types import instant_text
+from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
 
 class _InstantText(DateTime):
@@ -69,13 +71,20 @@ class WorldDialect(WithoutTransactions, SQLiteDialect_pysqlite):
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
         _look_whether_rolled_back(cursor, context)
+        _look_whether_replacing(statement, context)
         check_values((parameters,))
         cursor.execute(statement, parameters)
 
     def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
         _look_whether_rolled_back(cursor, context)
+        _look_whether_replacing(statement, context)
         check_values(parameters)
         cursor.executemany(statement, parameters)
+
+
+def _look_whether_replacing(statement: str, context: Any) -> None:
+    if context is not None and context.root_connection.info.get(MARK) and REPLACES.search(statement):
+        raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, NO_REPLACE)
 
 
 def _look_whether_rolled_back(cursor: Any, context: Any) -> None:

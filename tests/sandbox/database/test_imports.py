@@ -18,7 +18,7 @@ from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
 from wardian.sandbox.database.imports import ImportedDatabase, import_database, imported_names, open_import, remove_import
 from wardian.sandbox.database.imports.report import Column, Table
-from wardian.sandbox.errors import ImportRefused, TemplateBroken
+from wardian.sandbox.errors import DatabaseProblem, ImportRefused, TemplateBroken
 
 SHOP = """
 CREATE TABLE Item (ItemId INTEGER PRIMARY KEY AUTOINCREMENT, Name NVARCHAR(40) NOT NULL COLLATE NOCASE, Price NUMERIC(10,2),
@@ -116,6 +116,43 @@ CREATE TABLE t (id INTEGER PRIMARY KEY, made DATETIME DEFAULT CURRENT_TIMESTAMP,
 CREATE TRIGGER touched AFTER INSERT ON t BEGIN UPDATE t SET seen = datetime('now') WHERE id = NEW.id; END;
 CREATE VIEW ages AS SELECT CAST(julianday('now') - julianday(made) AS INTEGER) FROM t;
 """
+
+
+CIRCLE = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, word TEXT UNIQUE, made DATETIME, n INT DEFAULT 0);
+CREATE TABLE u (id INTEGER PRIMARY KEY, t INT);
+CREATE TRIGGER stamp AFTER UPDATE ON t BEGIN UPDATE "t" SET made = CURRENT_TIMESTAMP, n = n + 1 WHERE id = NEW.id; END;
+CREATE TRIGGER there AFTER INSERT ON u BEGIN UPDATE t SET word = word || '!' WHERE id = NEW.t; END;
+INSERT INTO t (id, word) VALUES (1, 'a'), (2, 'b');
+"""
+
+
+def test_triggers_that_lead_back_to_themselves_fire_once_as_in_sqlite(tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
+        raw.executescript(CIRCLE)
+    kept = take(str(tmp_path / "mine.sqlite"), "mine", directory=store)
+    clone = kept.sqlite_template().clone()
+    clone.time = lambda: datetime(2031, 5, 6, tzinfo=UTC)
+    with clone.transaction() as session:
+        session.execute(text("UPDATE t SET word = 'c' WHERE id = 1"))
+        session.execute(text("INSERT INTO u (t) VALUES (2)"))
+    assert clone.query("SELECT word, n FROM t").rows == (("c", 1), ("b!", 1))
+    assert clone.fingerprint() == clone.recompute()
+    for attempt in ("INSERT OR REPLACE INTO t (id, word) VALUES (3, 'c')", "replace into t (id, word) values (3, 'c')"):
+        with pytest.raises(DatabaseProblem, match="REPLACE is refused"), clone.transaction() as session:
+            session.execute(text(attempt))
+        with pytest.raises(DatabaseProblem, match="REPLACE is refused"), clone.transaction() as session:
+            clone.execute(session, attempt)
+    assert clone.query("SELECT name FROM sqlite_master WHERE name LIKE 'wardian%'").rows == ()
+    assert clone.fingerprint() == clone.recompute()
+    clone.close()
+
+
+def test_a_circle_with_replace_in_it_is_refused(tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
+        raw.executescript(CIRCLE + "CREATE TABLE w (id INTEGER PRIMARY KEY, x TEXT UNIQUE ON CONFLICT REPLACE);")
+    with pytest.raises(ImportRefused, match="w uses REPLACE"):
+        take(str(tmp_path / "mine.sqlite"), "mine", directory=store)
 
 
 def test_tables_without_a_key_are_followed_row_by_row(tmp_path: Path, store: Path) -> None:
