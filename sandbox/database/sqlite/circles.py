@@ -1,7 +1,8 @@
 """Triggers of somebody's that lead back to themselves, such as one that stamps the row of its own table.
 
 SQLite does not fire a trigger while it runs, unless triggers are set to be recursive. Worlds set that, since only then are rows
-reported that a REPLACE removes. A database with such triggers keeps SQLite's default, or each stamp would stamp again, and REPLACE is refused on it.
+reported that a REPLACE removes. A database with such triggers keeps SQLite's default, or each stamp would stamp again; on it
+REPLACE is refused.
 """
 
 import re
