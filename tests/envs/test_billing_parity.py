@@ -51,11 +51,14 @@ class Walker:
         self.seen = Seen()
         self.last = Observation("", 0)
         self.player: Player | None = None
+        self.faith = 0.0
+        """How often its player is followed."""
 
     def begin(self, first: Observation, task: TaskId, schemas: tuple[dict[str, Any], ...]) -> None:
         """Begin an episode."""
         self.seen, self.last = Seen(), first
         self.seen.first(first)
+        self.faith = self.rng.choice((0.4, 0.4, 1.0))
         self.player = self.rng.choice(POLICIES).begin(first, TaskView(task, schemas, task.seed))
 
     def take(self, observation: Observation) -> None:
@@ -65,7 +68,7 @@ class Walker:
 
     async def next(self, schemas: dict[str, Any]) -> Action:
         """An action for these tools."""
-        if self.player is not None and self.rng.random() < 0.5:
+        if self.player is not None and self.rng.random() < self.faith:
             try:
                 acted = await self.player.act(self.last)
                 assert isinstance(acted, ToolCalls | Message)
