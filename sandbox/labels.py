@@ -89,10 +89,14 @@ def age_s(labels: Mapping[str, str]) -> float:
 
 
 def _start_ticks(pid: int) -> str | None:
-    """When `pid` started, or `None` when there is no such process, or only its remains that nobody has waited for."""
+    """When `pid` started, or `None` when there is no such process, or only its remains that nobody has waited for.
+
+    Raises:
+        OSError: it cannot be told, as with too many open files; nobody may be taken for dead by that.
+    """
     try:
         line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     fields = line[line.rindex(")") + 2 :].split()  # the name before it may hold spaces and brackets
     return None if fields[0] in "ZX" else fields[19]

@@ -1,6 +1,7 @@
 """Reap removes what nobody owns any more, and nothing else."""
 
 import os
+import resource
 import secrets
 import subprocess
 import sys
@@ -66,6 +67,17 @@ def test_a_dead_owner_that_nobody_waited_for_is_dead() -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not owner_is_alive(labels)
     child.wait()
+
+
+def test_an_owner_that_cannot_be_looked_up_is_not_taken_for_dead() -> None:
+    labels = labels_for("cell")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            owners._start_ticks(int(labels[PID]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_where_a_system_shows_no_processes_no_owner_counts_as_dead(monkeypatch: pytest.MonkeyPatch) -> None:
