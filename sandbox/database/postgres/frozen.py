@@ -70,7 +70,14 @@ class Moment:
                 self.copy.give_back(reader)
 
 
-class FrozenCopy(FrozenDatabase):
+class KnownCopy(FrozenDatabase):
+    """A copy of which is known what it differs in from the template."""
+
+    window: Window
+    """See `Journal.window`."""
+
+
+class FrozenCopy(KnownCopy):
     """A copy of one moment; see `Moment`."""
 
     def __init__(self, moment: Moment, engine: PostgresEngine, fingerprint: Fingerprint, window: Window) -> None:
@@ -80,7 +87,6 @@ class FrozenCopy(FrozenDatabase):
         self._engine = engine
         self._fingerprint = fingerprint
         self.window = window
-        """What differed from the template then; see `Journal.window`."""
 
     def session(self) -> AbstractContextManager[Session]:
         return self._session()
@@ -142,5 +148,5 @@ def _asked(moment: Moment, raw: psycopg.Connection[Any], sql: str) -> None:
 
 def window_of(copy: FrozenDatabase) -> Window:
     """What a frozen copy of this engine differs in from the template."""
-    assert isinstance(copy, FrozenCopy), "a copy is sealed by the engine that made it"
+    assert isinstance(copy, KnownCopy), "a copy is sealed by the engine that made it"
     return copy.window

@@ -6,64 +6,92 @@ them as before. That is done by an administrator, for whom foreign keys are not 
 changes fire nevertheless, so the fingerprint afterwards is of what was really written.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
+from sqlalchemy.orm import Session
 
-from wardian.sandbox.database.base import FrozenDatabase
+from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows
 from wardian.sandbox.database.journal import RowKey, Window, keyed
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.clone import PostgresDatabase
+from wardian.sandbox.database.postgres.frozen import KnownCopy
 from wardian.sandbox.database.postgres.problems import lost
-from wardian.sandbox.database.postgres.server import Link, connected
+from wardian.sandbox.database.postgres.server import connected
 from wardian.sandbox.database.rows import Stored
-from wardian.sandbox.database.sealed import SealedDatabase, SealedState, unpacked
+from wardian.sandbox.database.sealed import SealedState, unpacked
 from wardian.sandbox.errors import LeakDetected
+from wardian.sandbox.fingerprint import Fingerprint
 
-_BEGIN = b"BEGIN; SET LOCAL session_replication_role = replica"
+_BEGIN = "BEGIN; SET LOCAL session_replication_role = replica"
 _GENERATED = """
     SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE a.attgenerated <> '' AND c.relnamespace = 'public'::regnamespace
 """
 
 
-def restore(database: PostgresDatabase, url: str, sealed: SealedDatabase) -> tuple[FrozenDatabase, ...]:
-    """Bring a fresh clone through the states that were sealed; gives the frozen copies of the older ones. `url` is of the clone.
+def restore(database: PostgresDatabase, url: str, state: SealedState) -> None:
+    """Bring a fresh clone into a state. `url` is of the clone.
 
     Raises:
-        LeakDetected: a state is not what was sealed.
+        LeakDetected: it is not what was sealed.
         DatabaseLost: the server does not answer or cannot go on.
     """
-    copies: list[FrozenDatabase] = []
-    try:
-        with connected(url) as link:
-            generated = frozenset(link.execute(_GENERATED).fetchall())
-            for state in sealed.copies:
-                _bring(database, link, state, generated)
-                copies.append(database.freeze())
-            _bring(database, link, sealed.present, generated)
-        database.take_changes()
-    except BaseException as error:
-        for copy in copies:
-            copy.close()
-        if isinstance(error, psycopg.Error):
-            raise lost(url, error) from error
-        raise
-    return tuple(copies)
-
-
-def _bring(database: PostgresDatabase, link: Link, state: SealedState, generated: frozenset[Any]) -> None:
-    """`generated`: columns that the server computes itself, as (table, column)."""
     wires = database.wires
-    wanted = keyed([wire.shape for wire in wires], unpacked(state.body))
-    steps = list(_steps(database.window(), wanted))
-    if steps:
-        link.execute(_BEGIN)
-        _put(link, wires, steps, generated)
-        database.adopt(link)
+    steps = list(_steps(database.window(), window_in(state, wires)))
+    try:
+        if steps:
+            with connected(url) as link:
+                generated = frozenset(link.execute(_GENERATED).fetchall())
+                link.execute("; ".join([_BEGIN, *_statements(psycopg.ClientCursor(link), wires, steps, generated)]).encode())
+                database.adopt(link)
+    except psycopg.Error as error:
+        raise lost(url, error) from error
     if wrong := database.fingerprint().differences(state.fingerprint):
         raise LeakDetected("database", wrong)
+    database.take_changes()
+
+
+class SealedCopy(KnownCopy):
+    """An older state that a restored episode still holds. A clone of its own is made for it, and proved, when somebody reads it: few do."""
+
+    def __init__(self, make: Callable[[SealedState], PostgresDatabase], state: SealedState, window: Window) -> None:
+        self._make = make
+        self._state = state
+        self.window = window
+        self._made: tuple[PostgresDatabase, FrozenDatabase] | None = None
+        self._closed = False
+
+    def _frozen(self) -> FrozenDatabase:
+        if self._closed:
+            raise RuntimeError("this frozen database is closed")
+        if self._made is None:
+            database = self._make(self._state)
+            self._made = database, database.freeze()
+        return self._made[1]
+
+    def session(self) -> AbstractContextManager[Session]:
+        return self._frozen().session()
+
+    def query(self, sql: str, limits: QueryLimits | None = None) -> Rows:
+        return self._frozen().query(sql, limits)
+
+    def fingerprint(self) -> Fingerprint:
+        return self._state.fingerprint
+
+    def close(self) -> None:
+        self._closed = True
+        made, self._made = self._made, None
+        if made is not None:
+            made[1].close()
+            made[0].close()
+
+
+def window_in(state: SealedState, wires: Sequence[Wire]) -> Window:
+    """What a sealed state differs in from the template."""
+    return keyed([wire.shape for wire in wires], unpacked(state.body))
 
 
 _Step = tuple[RowKey, bool, Sequence[Stored] | None]
@@ -80,22 +108,28 @@ def _steps(now: Window, wanted: Window) -> Iterable[_Step]:
             yield key, last is not None, first
 
 
-def _put(link: Link, wires: Sequence[Wire], steps: Sequence[_Step], generated: frozenset[Any]) -> None:
-    """Remove all that changes first, so that rows which trade a unique value do not meet."""
+def _statements(
+    writer: psycopg.ClientCursor[Any], wires: Sequence[Wire], steps: Sequence[_Step], generated: frozenset[Any]
+) -> Iterable[str]:
+    """One statement to remove and one to add rows of each table, since each has triggers to call. All that changes is removed first, so
+    that rows which trade a unique value do not meet.
+    """
+    removals, additions = [], []
     for number, wire in enumerate(wires):
         mine = [(key, there, row) for (table, key), there, row in steps if table == number]
         shape = wire.shape
         name = f"public.{quoted(shape.name)}"
         if gone := [key for key, there, _ in mine if there]:
-            where = " AND ".join(f"{quoted(shape.columns[position])} = %s" for position in shape.key)
-            _many(link, f"DELETE FROM {name} WHERE {where}", gone)
+            columns = ", ".join(quoted(shape.columns[position]) for position in shape.key)
+            removals.append(f"DELETE FROM {name} WHERE ({columns}) IN ({_rows(writer, gone)})")
         if made := [row for _, _, row in mine if row is not None]:
             given = [position for position, column in enumerate(shape.columns) if (shape.name, column) not in generated]
             columns = ", ".join(quoted(shape.columns[position]) for position in given)
             values = [[row[position] for position in given] for row in made]
-            _many(link, f"INSERT INTO {name} ({columns}) VALUES ({', '.join(['%s'] * len(given))})", values)
+            additions.append(f"INSERT INTO {name} ({columns}) VALUES {_rows(writer, values)}")
+    return [*removals, *additions]
 
 
-def _many(link: Link, sql: str, rows: Sequence[Sequence[object]]) -> None:
-    with link.cursor() as cursor:
-        cursor.executemany(sql.encode(), rows)
+def _rows(writer: psycopg.ClientCursor[Any], rows: Sequence[Sequence[object]]) -> str:
+    line = f"({', '.join(['%s'] * len(rows[0]))})"
+    return ", ".join(writer.mogrify(line, row) for row in rows)

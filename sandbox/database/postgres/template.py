@@ -18,10 +18,10 @@ from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.recipe import DeclaredRecipe, Recipe
 from wardian.sandbox.database.postgres.resources import Copy
-from wardian.sandbox.database.postgres.sealing import restore
+from wardian.sandbox.database.postgres.sealing import SealedCopy, restore, window_in
 from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
-from wardian.sandbox.database.sealed import SealedDatabase
+from wardian.sandbox.database.sealed import SealedDatabase, SealedState
 from wardian.sandbox.errors import DatabaseLost, TemplateBroken
 
 PATIENCE_S = 75.0
@@ -81,12 +81,18 @@ class PostgresTemplate(Template):
 
     def restore(self, sealed: SealedDatabase) -> tuple[PostgresDatabase, tuple[FrozenDatabase, ...]]:
         check_template(self, sealed)
+        wires = self._sealed.wires
+        copies = tuple(SealedCopy(self._clone_at, state, window_in(state, wires)) for state in sealed.copies)
+        return self._clone_at(sealed.present), copies
+
+    def _clone_at(self, state: SealedState) -> PostgresDatabase:
         database = self.clone()
         try:
-            return database, restore(database, self._server.url_of(database.name), sealed)
+            restore(database, self._server.url_of(database.name), state)
         except BaseException:
             database.close()
             raise
+        return database
 
     def clone_at_once(self) -> PostgresDatabase:
         """A clone that is made now, whatever spares there are.
