@@ -69,7 +69,6 @@ async def draft_of_script(workshop: Workshop, found: Found, script: str, note: s
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(server.drop, database)
-            server.made.discard(database)
     notes = (Note(where="script", text=note),) if note else ()
     made_by = "; ".join(_MADE_BY.findall(script[:4096]))
     shown = found.name if kind else Path(found.name).name

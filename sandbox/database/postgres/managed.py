@@ -69,13 +69,17 @@ async def lasting_server(engine: Engine, image: str) -> AsyncIterator["Lasting"]
     Raises:
         EngineUnavailable, CellUnavailable: as `managed_server`, for the first one.
     """
-    lasting = Lasting()
+    lasting, failure = Lasting(), None
     async with anyio.create_task_group() as group:
         await group.start(lasting.keep, engine, image)
         try:
             yield lasting
+        except Exception as error:  # noqa: BLE001 - the block's own, whatever it is; raised below, in no group
+            failure = error
         finally:
             group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 @dataclass(slots=True)

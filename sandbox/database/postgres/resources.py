@@ -112,7 +112,6 @@ class Copy:
     def _drop(self) -> None:
         with suppress(DatabaseLost):  # gone with its server; else `reap` finds it
             self.server.drop(self.name)
-            self.server.made.discard(self.name)
 
 
 def _made(server: Server, name: str, template: str) -> Link:

@@ -94,8 +94,8 @@ class Server:
     _held: set[Link] = field(default_factory=set)
     """Connections that `connect` gave and `disconnect` has not taken back."""
     _counted: Lock = field(default_factory=Lock)
-    made: set[str] = field(default_factory=set)
-    """Copies that were made and not dropped yet."""
+    made: dict[str, str] = field(default_factory=dict)
+    """Databases that were made and not dropped yet, and what each is a copy of."""
 
     @staticmethod
     def episode_name(prefix: str) -> str:
@@ -239,7 +239,7 @@ class Server:
         make = sql.SQL("CREATE DATABASE {} TEMPLATE {}" + plain + strategy).format(sql.Identifier(name), sql.Identifier(template))
         with self.admin() as admin:
             try:
-                self.made.add(name)
+                self.made[name] = template
                 admin.execute(make)
                 _label(admin, "DATABASE", name, labels_for("database"))
                 admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
@@ -257,12 +257,12 @@ class Server:
             raise ValueError(f"{name!r} is not of ours")
         with self.admin() as admin:
             try:
-                if not admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
-                    return
-                admin.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(sql.Identifier(name)))
-                admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+                if admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+                    admin.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(sql.Identifier(name)))
+                    admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
+        self.made.pop(name, None)
 
     def seal(self, name: str, final: str, mark: Mapping[str, Any]) -> None:
         """Rename a built database, close it to connections, and write the ready mark last.
@@ -277,6 +277,7 @@ class Server:
                 _label(admin, "DATABASE", final, {**labels_for("database template"), **mark})
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
+        self.made.pop(name, None)
 
     def size_of(self, name: str) -> int:
         """Bytes of a database; 0 when there is none."""

@@ -118,10 +118,10 @@ class PostgresTemplate(Template):
         """Drop the spares, what clones were left, and the template. A server that is gone is fine."""
         for spare in self._keeper.close():
             spare.close()
-        for name in [*self._server.made, self._name]:
+        copies = [name for name, of in list(self._server.made.items()) if of == self._name]
+        for name in [*copies, self._name]:
             try:
                 self._server.drop(name)
-                self._server.made.discard(name)
             except DatabaseLost:
                 continue  # gone with the server, or another process copies it just now: `reap` finds it
 

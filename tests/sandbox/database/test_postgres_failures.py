@@ -174,6 +174,18 @@ def test_a_used_clone_is_never_handed_out_again_and_is_dropped(server: Server, t
     assert not seen & names(server)
 
 
+def test_the_end_of_one_template_takes_no_clone_of_another(server: Server, source: TemplateSource, template: PostgresTemplate) -> None:
+    other = PostgresTemplate.build(replace(source, seed=source.seed + 1), server, spares=0)
+    kept, gone = template.clone(), other.clone()
+    other.close()
+    with pytest.raises(DatabaseLost), gone.transaction():
+        pass
+    with kept.transaction() as session:
+        assert session.execute(orders.select()).first() is not None
+    kept.close()
+    gone.close()
+
+
 def test_a_user_who_is_no_superuser_is_told_why(server: Server) -> None:
     with pytest.raises(DatabaseLost, match="superuser"):
         Server.open(server.url_of("postgres", as_login=True))
