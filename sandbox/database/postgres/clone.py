@@ -168,6 +168,11 @@ class PostgresDatabase(JournalledDatabase):
             return FrozenCopy(self._moment, self._sealed.engine, self._journal.fingerprint(), self._journal.window())
 
     @property
+    def link(self) -> Link:
+        """The clone's own connection, as the owner. For this package."""
+        return self._raw
+
+    @property
     def name(self) -> str:
         """Of the database on its server."""
         return self._copy.name
@@ -182,7 +187,7 @@ class PostgresDatabase(JournalledDatabase):
         return self._journal.window()
 
     def adopt(self, link: Link) -> None:
-        """Commit the transaction that an administrator's connection to this clone has open, and follow what it changed."""
+        """Commit the transaction that a connection to this clone has open, and follow what it changed."""
         with self._alone():
             self._committed(link, link.execute(TAKE.encode()).fetchall())
 

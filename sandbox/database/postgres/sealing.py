@@ -2,13 +2,13 @@
 
 A copy of the database would be exact to the page, but no other process could have it, and the server makes one only of a database that
 nobody is connected to. Rows are put back in the order in which they were last changed, so that a query without ORDER BY mostly gives
-them as before. That is done by an administrator, for whom foreign keys are not looked at in between; the triggers that report
-changes fire nevertheless, so the fingerprint afterwards is of what was really written.
+them as before. Foreign keys are not looked at in between (`session_replication_role`); the triggers that report changes fire nevertheless,
+so the fingerprint afterwards is of what was really written.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
 
 import psycopg
 from sqlalchemy.orm import Session
@@ -19,12 +19,14 @@ from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.clone import PostgresDatabase
 from wardian.sandbox.database.postgres.frozen import KnownCopy
 from wardian.sandbox.database.postgres.problems import lost
-from wardian.sandbox.database.postgres.server import connected
+from wardian.sandbox.database.postgres.server import OWNER_RESTORES, Link, Server, connected
 from wardian.sandbox.database.rows import Stored
 from wardian.sandbox.database.sealed import SealedState, unpacked
 from wardian.sandbox.errors import LeakDetected
 from wardian.sandbox.fingerprint import Fingerprint
 
+Generated: TypeAlias = tuple[str, str]
+"""A table and a column."""
 _BEGIN = "BEGIN; SET LOCAL session_replication_role = replica"
 _GENERATED = """
     SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -32,8 +34,18 @@ _GENERATED = """
 """
 
 
-def restore(database: PostgresDatabase, url: str, state: SealedState) -> None:
-    """Bring a fresh clone into a state. `url` is of the clone.
+def generated_columns(url: str) -> frozenset[Generated]:
+    """Columns that the server computes itself, of the clone at `url`.
+
+    Raises:
+        DatabaseLost: the server does not answer.
+    """
+    with connected(url) as link:
+        return frozenset((str(table), str(column)) for table, column in link.execute(_GENERATED).fetchall())
+
+
+def restore(database: PostgresDatabase, server: Server, state: SealedState, generated: frozenset[Generated]) -> None:
+    """Bring a fresh clone into a state.
 
     Raises:
         LeakDetected: it is not what was sealed.
@@ -43,15 +55,19 @@ def restore(database: PostgresDatabase, url: str, state: SealedState) -> None:
     steps = list(_steps(database.window(), window_in(state, wires)))
     try:
         if steps:
-            with connected(url) as link:
-                generated = frozenset(link.execute(_GENERATED).fetchall())
+            with _writer(database, server) as link:
                 link.execute("; ".join([_BEGIN, *_statements(psycopg.ClientCursor(link), wires, steps, generated)]).encode())
                 database.adopt(link)
     except psycopg.Error as error:
-        raise lost(url, error) from error
+        raise lost(server.url, error) from error
     if wrong := database.fingerprint().differences(state.fingerprint):
         raise LeakDetected("database", wrong)
     database.take_changes()
+
+
+def _writer(database: PostgresDatabase, server: Server) -> AbstractContextManager[Link]:
+    """A connection that may write without a look at foreign keys: the clone's own, where the server lets its owner."""
+    return nullcontext(database.link) if server.version >= OWNER_RESTORES else connected(server.url_of(database.name))
 
 
 class SealedCopy(KnownCopy):
@@ -109,7 +125,7 @@ def _steps(now: Window, wanted: Window) -> Iterable[_Step]:
 
 
 def _statements(
-    writer: psycopg.ClientCursor[Any], wires: Sequence[Wire], steps: Sequence[_Step], generated: frozenset[Any]
+    writer: psycopg.ClientCursor[Any], wires: Sequence[Wire], steps: Sequence[_Step], generated: frozenset[Generated]
 ) -> Iterable[str]:
     """One statement to remove and one to add rows of each table, since each has triggers to call. All that changes is removed first, so
     that rows which trade a unique value do not meet.

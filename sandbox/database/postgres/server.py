@@ -25,6 +25,8 @@ from wardian.sandbox.reap import ReapReport, is_orphan
 
 Link = psycopg.Connection[Any]
 PREFIX = "wardian_"
+OWNER_RESTORES = 150000
+"""From this version on the owner of a clone may be allowed to put rows back without a look at foreign keys; before, only a superuser is."""
 OWNER, TOOLS, AGENTS = GROUPS = ("wardian_owner", "wardian_tools", "wardian_agents")
 """Roles that cannot log in: who owns the tables, who writes rows, who reads them. They hold the grants and stay on the server."""
 CONNECT_S = 10
@@ -129,6 +131,8 @@ class Server:
         with self.admin() as admin:
             for name in GROUPS:
                 _ensure_group(admin, name)
+            if self.version >= OWNER_RESTORES:
+                admin.execute(f"GRANT SET ON PARAMETER session_replication_role TO {OWNER}".encode())
             if admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (self.login,)).fetchone():
                 return
             login = sql.Identifier(self.login)

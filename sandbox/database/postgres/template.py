@@ -18,7 +18,7 @@ from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.recipe import DeclaredRecipe, Recipe
 from wardian.sandbox.database.postgres.resources import Copy
-from wardian.sandbox.database.postgres.sealing import SealedCopy, restore, window_in
+from wardian.sandbox.database.postgres.sealing import Generated, SealedCopy, generated_columns, restore, window_in
 from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.database.sealed import SealedDatabase, SealedState
@@ -38,6 +38,8 @@ class PostgresTemplate(Template):
         with connected(server.url) as link:
             engine = PostgresEngine(link)
         wires = recipe.wires
+        self._generated: frozenset[Generated] | None = None
+        """Looked up at the first restore."""
         self._recipe, self._server, self._engine = recipe, server, engine
         self.key = recipe.key(server.version, engine)
         self._name = f"{PREFIX}t_{self.key}"
@@ -88,7 +90,9 @@ class PostgresTemplate(Template):
     def _clone_at(self, state: SealedState) -> PostgresDatabase:
         database = self.clone()
         try:
-            restore(database, self._server.url_of(database.name), state)
+            if self._generated is None:
+                self._generated = generated_columns(self._server.url_of(database.name))
+            restore(database, self._server, state, self._generated)
         except BaseException:
             database.close()
             raise

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from tests.sandbox.database.conftest import both, customers, lines, orders
@@ -14,7 +14,7 @@ from wardian.sandbox.database.journal import Window
 from wardian.sandbox.database.postgres.sealing import _steps
 from wardian.sandbox.database.sealed import SealedState
 from wardian.sandbox.database.sqlite import sealing
-from wardian.sandbox.errors import LeakDetected, SnapshotRefused
+from wardian.sandbox.errors import DatabaseProblem, LeakDetected, SnapshotRefused
 from wardian.sandbox.fingerprint import Fingerprint
 
 Act = Callable[[WorldDatabase, Session], Any]
@@ -126,3 +126,15 @@ def test_steps_lead_from_any_state_to_any_other() -> None:
     a, b = {(0, (1,)): ([1, "a"], [1, "b"]), (0, (2,)): (None, [2, "n"])}, {(0, (1,)): ([1, "a"], None), (0, (3,)): ([3, "c"], [3, "d"])}
     assert list(_steps(a, b)) == [((0, (1,)), True, None), ((0, (3,)), True, [3, "d"]), ((0, (2,)), True, None)]
     assert list(_steps(a, a)) == []
+
+
+@pytest.mark.parametrize("engine_name", ["postgres"])
+def test_neither_tool_nor_agent_can_switch_foreign_keys_off(database: WorldDatabase) -> None:
+    with pytest.raises(DatabaseProblem):
+        database.query("SELECT set_config('session_replication_role', 'replica', true)")
+    for statement in ("SET LOCAL session_replication_role = replica", "SELECT set_config('session_replication_role', 'replica', true)"):
+        with pytest.raises(DatabaseProblem), database.transaction() as session:
+            session.execute(text(statement))
+    with pytest.raises(DatabaseProblem, match="foreign key"), database.transaction() as session:
+        session.execute(orders.insert().values(id=900, customer_id=900, total=1))
+    assert database.changes_since_start() == ()
