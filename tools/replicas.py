@@ -11,20 +11,13 @@ from dataclasses import dataclass
 from wardian.sandbox.database.base import FrozenDatabase, WorldDatabase
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class HeldCopy:
     database: FrozenDatabase
     step: int
     """The step at which it was the newest state."""
     root: str
     """Root of its canonical fingerprint."""
-    holders: int = 1
-
-    def release(self) -> None:
-        """One holder fewer."""
-        self.holders -= 1
-        if self.holders == 0:
-            self.database.close()
 
 
 class Replicas:
@@ -43,7 +36,7 @@ class Replicas:
             yield
         finally:
             if database.fingerprint().root == before:
-                copy.release()
+                copy.database.close()
             else:
                 self._copies.append(copy)
 
@@ -52,7 +45,7 @@ class Replicas:
         old = [copy for copy in self._copies if copy.step < step - self.max_lag_steps and copy.root not in needed]
         for copy in old:
             self._copies.remove(copy)
-            copy.release()
+            copy.database.close()
 
     def of(self, root: str) -> HeldCopy | None:
         """A copy of the state with that root."""
@@ -74,15 +67,7 @@ class Replicas:
         self.close()
         self._copies = list(copies)
 
-    def fork(self) -> "Replicas":
-        """The same copies, with a holder of their own."""
-        other = Replicas(self.max_lag_steps)
-        for copy in self._copies:
-            copy.holders += 1
-        other._copies = list(self._copies)
-        return other
-
     def close(self) -> None:
         """Let go of every copy. Idempotent."""
         while self._copies:
-            self._copies.pop().release()
+            self._copies.pop().database.close()

@@ -118,14 +118,6 @@ class Toolbox:
         """Hold `copies` in place of those of this toolbox, to go on where another one was."""
         self._replicas.adopt(copies)
 
-    def fork(self) -> "Toolbox":
-        """A toolbox in the same state, for a fork or snapshot of the episode; to be closed on its own."""
-        other = Toolbox(
-            self.tools.values(), self.plan, scopes_of=self._scopes_of, revoke=self._revoke, result_cap_chars=self.result_cap_chars
-        )
-        other._replicas = other._runner.replicas = self._replicas.fork()
-        return other
-
     def close(self) -> None:
         """Let go of older database copies. Idempotent."""
         self._replicas.close()

@@ -247,7 +247,7 @@ def test_an_agents_side_that_gives_up_early_still_waits_for_calls_that_are_not_s
     assert call(box, world, "pay", cents=5)[0].status is Status.OK
 
 
-def test_what_is_on_its_way_is_state_and_lands_alike_in_a_fork(world: World) -> None:
+def test_what_is_on_its_way_is_state_of_the_world(world: World) -> None:
     box = Toolbox(TOOLS)
     before = world.memory.digest()
     call(box, world, "pay", cents=5, give_up_ms=60)
@@ -255,7 +255,7 @@ def test_what_is_on_its_way_is_state_and_lands_alike_in_a_fork(world: World) -> 
         {"due_ms": world.clock.start_ms + 100, "index": 0, "tool": "pay", "args": {"cents": 5, "give_up_ms": 60}, "agent_id": "agent"}
     ]
     assert world.memory.digest() != before
-    assert box.fork().late_ms(world) == box.late_ms(world)
+    assert Toolbox(TOOLS).late_ms(world) == box.late_ms(world)
     call(box, world, "wait", seconds=1)
     land(box, world)
     assert "late" not in world.memory.notes
@@ -385,11 +385,11 @@ def test_nothing_lags_where_nobody_reads_a_replica_or_can_wait(world: World, too
     assert call(always(Fault.LAGGING, tools), world, "pay", cents=5)[1].fault is None
 
 
-def test_a_fork_lags_as_its_origin_does(world: World) -> None:
+def test_a_toolbox_that_takes_over_older_copies_lags_as_the_first_did(world: World) -> None:
     box = lagging()
     call(box, world, "pay", cents=5)
-    other = box.fork()
-    box.close()
+    other = lagging()
+    other.adopt(box.older)
     assert call(other, world, "listed", step=50)[0].content == 100
     other.close()
 

@@ -172,15 +172,6 @@ def test_a_state_changed_back_is_not_stale(world: World) -> None:
     box.close()
 
 
-def test_a_fork_keeps_its_older_copies_when_the_first_is_closed(world: World) -> None:
-    box = Toolbox([DEPOSIT, BALANCES], plan(Fault.STALE))
-    call(box, world, "deposit", account_id=1, amount=5)
-    other = box.fork()
-    box.close()
-    assert call(other, world, "balances", step=2)[0].content == [100, 200, 300]
-    other.close()
-
-
 def test_an_empty_page_lands_and_the_next_read_is_full(world: World) -> None:
     box = Toolbox([BALANCES], plan(Fault.EMPTY, max_consecutive=1))
     assert (call(box, world, "balances")[0].content, call(box, world, "balances")[0].content) == ([], [100, 200, 300])
