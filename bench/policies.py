@@ -1,7 +1,7 @@
 """How often each policy solves each family: `python bench/policies.py [--episodes 60] [--policies a,b] [--families f,g] [--world billing]`.
 
 Prints the rows of the table in docs/baselines.md: solved episodes by difficulty (a third of the episodes each) and the mean reward. The
-episodes of a row are those of `wardian run WORLD --family F --policy P --faults PROFILE --episodes N --seed 0`.
+episodes of a row are those of `wardian run WORLD --family F --policy P --faults PROFILE --episodes N --seed 0 --split all`.
 """
 
 import argparse
@@ -47,8 +47,8 @@ def rows(asked: argparse.Namespace) -> Iterator[Row]:
 async def measure(ground: Ground, row: Row, asked: argparse.Namespace) -> Tally:
     """Play the episodes of a row."""
     versions = versions_of(ground.world, ground.template.key, ground.image)
-    setting = Setting(ground.world, asked.world, versions, row.faults, "recover", Settings().recompute_every)
-    episodes = plan(ground.world, (row.policy,), run="table", episodes=asked.episodes, seed=asked.seed, family=row.family)
+    setting = Setting(ground.world, asked.world, versions, row.faults, "recover", Settings().recompute_every, split=None)
+    episodes = plan(ground.world, (row.policy,), run="table", episodes=asked.episodes, seed=asked.seed, family=row.family, split=None)
     return await EpisodePool(ground, setting).run(episodes, workers=asked.cells)
 
 

@@ -77,7 +77,7 @@ class ToolEnvironment:
         self._reset_info: ResetInfo | None = None
         self._in_flight = ""
         """What is under way that no other may meet."""
-        self._known = KnownTasks(world)
+        self._known = KnownTasks(world, settings.split)
         self._versions: dict[str, str] = {}
         """Made when first asked for."""
 
@@ -120,6 +120,7 @@ class ToolEnvironment:
 
         Raises:
             TaskError: there is no such task, or the world does not take its rows or files.
+            HeldOut: the task is of another split than the one that is played here.
             LeakDetected: every try was unclean.
             SandboxError: the infrastructure failed; `PoolTimeout` when no cell became free.
         """
@@ -194,6 +195,7 @@ class ToolEnvironment:
 
         Raises:
             SnapshotRefused: it is of another world, version, task, template, profile or cell; says which.
+            HeldOut: its task is of another split than the one that is played here.
             CallInFlight: a step is under way.
             LeakDetected: what was made is not the state of the snapshot.
             SandboxError: the infrastructure failed; `PoolTimeout` when no cell became free.

@@ -1,22 +1,36 @@
 """A family generates tasks of one capability and knows when one is solved.
 
-A family is data and pure functions: it holds no state, touches no engine, and gives equal tasks for equal arguments.
+A family is data and pure functions: it holds no state, touches no engine, and gives equal tasks for equal arguments. What it varies, which
+parts of that are held out, and what success takes are data too: `wardian families` prints them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from wardian.envs.action import Action, Observation
 from wardian.envs.customer import Customer
 from wardian.envs.hearing import Heard
-from wardian.envs.parameters import Parameter
+from wardian.envs.parameters import Constraint, Parameter, draw
 from wardian.envs.reward import RewardSpec
+from wardian.envs.splits import Region, Scenarios, Split, region_of, split_in
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.verifier import FinalState, Verdict
+from wardian.sandbox.streams import stream
+from wardian.tools.contract import Json
 
 Solution: TypeAlias = Generator[Action, Observation, None]
 """Yields actions, is sent the observation of each; the first `send(None)` starts it. It returns when it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What one check of a verdict asks for. All must hold for success; a hard one that does not is a hard failure."""
+
+    check: str
+    meaning: str
+    hard: bool = False
 
 
 class Family(ABC):
@@ -30,6 +44,16 @@ class Family(ABC):
     """Parameters of a task whose texts must not stand in anything that an agent is given at the start."""
     parameters: tuple[Parameter, ...] = ()
     """What the family varies, and how far at each difficulty: the table that its tasks are drawn from."""
+    constraints: tuple[Constraint, ...] = ()
+    """What its parameters have to do with each other."""
+    regions: tuple[Region, ...] = ()
+    """Named parts of its space. A task is of the first that holds it; what none holds is for training."""
+    scenarios: Scenarios | None = None
+    """Which parameter says the type of a scenario, and which types are not for training."""
+    evaluation_only: bool = False
+    """All of it is held out, whatever regions and scenarios say."""
+    conditions: tuple[Condition, ...] = ()
+    """The checks of its verdicts: success and hard failures."""
     reward: RewardSpec = RewardSpec()
     """What a verdict and the costs on the way to it are worth."""
     ends_on_effects: tuple[str, ...] = ()
@@ -50,6 +74,24 @@ class Family(ABC):
 
         Must solve every task of the family under every shipped fault profile.
         """
+
+    def drawn(self, difficulty: Difficulty, seed: int) -> dict[str, Json]:
+        """The parameters of a task alone, which is much faster than making it."""
+        if not self.parameters:
+            return dict(self.generate(difficulty, seed).parameters)
+        return draw(self.parameters, difficulty, stream(seed, f"{self.name}/{difficulty.value}/parameters"), self.constraints)
+
+    def split_of(self, parameters: Mapping[str, Json]) -> Split:
+        """The split of the tasks with these parameters."""
+        return Split.HELDOUT if self.evaluation_only else split_in(self.regions, self.scenarios, parameters)
+
+    def region_of(self, parameters: Mapping[str, Json]) -> str:
+        """The name of the region that holds these parameters."""
+        return region_of(self.regions, parameters)
+
+    def split_at(self, difficulty: Difficulty, seed: int) -> str:
+        """The split of a task, without making more of it than that takes."""
+        return self.split_of(self.drawn(difficulty, seed)) if self.parameters else self.generate(difficulty, seed).split
 
     def customer(self, task: Task) -> Customer | None:
         """The customer whom the agent's messages reach; `None` where there is none. They tell `Task.facts` and nothing else."""

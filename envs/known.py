@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.family import Family
 from wardian.envs.snapshot import Snapshot
+from wardian.envs.splits import must_be
 from wardian.envs.task import Task, TaskId
 from wardian.envs.tokens import Tokenizer
 from wardian.envs.versions import check_versions, world_versions
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 class KnownTasks:
     """Generates tasks, and keeps the last one with its hash: generating and hashing one again for each fork would be most of it."""
 
-    def __init__(self, world: WorldDefinition) -> None:
-        self._world = world
+    def __init__(self, world: WorldDefinition, split: str | None = None) -> None:
+        """`split`: the only one whose tasks may be played; `None`: any."""
+        self._world, self._split = world, split
         self._last: Task | None = None
         self._hash = ""
 
@@ -29,10 +31,13 @@ class KnownTasks:
 
         Raises:
             TaskError: there is no such task.
+            HeldOut: it is of another split.
         """
         parsed = TaskId.parse(task_id)
         family = self._world.family(parsed.family)
-        return family.generate(parsed.difficulty, parsed.seed), family
+        task = family.generate(parsed.difficulty, parsed.seed)
+        must_be(self._split, task_id, task.split)
+        return task, family
 
     def hash_of(self, task: Task) -> str:
         """`task.hash`, made once."""
@@ -45,6 +50,7 @@ class KnownTasks:
 
         Raises:
             SnapshotRefused: it cannot; says why.
+            HeldOut: its task is of another split.
         """
         check_versions({**snapshot.versions, "task": ""}, {**versions, "task": ""})
         if snapshot.past.lost:

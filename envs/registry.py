@@ -15,7 +15,8 @@ from wardian.envs import worlds
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
-from wardian.envs.settings import MalformedPolicy
+from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.envs.splits import split_named
 from wardian.sandbox.adoption.adopted import cell_image
 from wardian.sandbox.cell import CellSpec, Tier
 from wardian.sandbox.database.choice import DatabaseChoice, open_template
@@ -109,21 +110,28 @@ async def open_environment(
     image: str | None = None,
     database: DatabaseChoice | None = None,
     forks: int = 0,
+    split: str | None = None,
 ) -> AsyncIterator[ToolEnvironment]:
     """Open one environment with a cell and a template of its own; everything is gone when the block ends.
 
     `database` says which engine holds the world's database, and where; `None` is SQLite. `forks`: how many forks of its episode there
-    may be at once, each of which has a cell.
+    may be at once, each of which has a cell. With `split` a reset for a task of another split raises `HeldOut`; whoever learns from what
+    is played gives `train`.
 
     Raises:
-        TaskError: there is no such fault profile, or the image lacks what the world's tools need.
+        TaskError: there is no such fault profile or split, or the image lacks what the world's tools need.
         SandboxError: the cell or the template cannot be made.
     """
     chosen = profile(faults, world) if isinstance(faults, str) else faults
+    if split is not None:
+        split_named(split)
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-"))
         choice = database or DatabaseChoice()
         template = await stack.enter_async_context(open_template(world.template, choice, 1 + forks, directory=Path(directory)))
         spec = await anyio.to_thread.run_sync(cell_spec, world, tier, None, image) if world.needs_cell else None
         cells = await stack.enter_async_context(CellPool(spec, size=1 + forks)) if spec else None
-        yield await stack.enter_async_context(ToolEnvironment(world, template=template, cells=cells, faults=chosen, malformed=malformed))
+        settings = Settings(split=split)
+        yield await stack.enter_async_context(
+            ToolEnvironment(world, template=template, cells=cells, faults=chosen, malformed=malformed, settings=settings)
+        )

@@ -30,6 +30,9 @@ class Settings:
     snapshot_mib: int = 64
     """What a snapshot may take: files and database as it holds them, or all of it on disk."""
 
+    split: str | None = None
+    """The only split whose tasks are played; `None` plays any. Whoever learns from what is played gives `train`."""
+
     def __post_init__(self) -> None:
         if self.verifier_s <= 0 or self.recompute_every < 0 or self.reset_attempts < 1 or self.snapshot_mib < 1:
             raise ValueError(f"settings: verifier_s above 0, recompute_every from 0, reset_attempts and snapshot_mib from 1; got {self}")

@@ -96,6 +96,28 @@ class Task:
     @property
     def hash(self) -> str:
         """Content address of the whole task."""
-        body = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("files", "budgets")}
+        return self._digest("files", "budgets")
+
+    @property
+    def content(self) -> str:
+        """The same without the id: tasks of equal content are duplicates."""
+        return self._digest("files", "budgets", "id")
+
+    @property
+    def canary(self) -> str:
+        """A text that stands with everything that is written of this task, and in nothing that an agent is given; see `canary_of`."""
+        return canary_of(self.hash)
+
+    def _digest(self, *apart: str) -> str:
+        body = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         body |= {"files": self.files.key, "budgets": asdict(self.budgets)}
         return digest(json.dumps(body, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))
+
+
+CANARY = "WARDIAN-CANARY-8d1f6c1e-52b4-4a0b-9a5e-6f0a5b7c2e94"
+"""Whoever gathers texts to train on leaves out each that holds this."""
+
+
+def canary_of(task_hash: str) -> str:
+    """The canary of the task with this hash. A model that completes it has seen logs of the task; the first part is the same in all."""
+    return f"{CANARY}:{task_hash[:16]}"

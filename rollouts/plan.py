@@ -1,17 +1,16 @@
-"""Which episodes a run plays: balanced over families and difficulties, every number from the run's seed."""
+"""Which episodes a run plays: of one split, balanced over families and difficulties or by a mixture, every number from the run's seed."""
 
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from wardian.envs.definition import WorldDefinition
-from wardian.envs.errors import TaskError
-from wardian.envs.task import Difficulty, TaskId
+from wardian.envs.splits import Split
+from wardian.envs.task import TaskId
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.policies.base import Policy
-from wardian.sandbox.streams import stream
-
-TASK_SEEDS = 1_000_000
+from wardian.rollouts.sampling import Mixture, groups_of, pairs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,50 +41,28 @@ def plan(
     seed: int,
     family: str | None = None,
     difficulty: str | None = None,
+    split: Split | None = Split.TRAIN,
+    mixture: Mixture | None = None,
+    group: int = 1,
 ) -> list[Planned]:
     """List the episodes of a run. All but their ids follows from the arguments; a longer run begins like a shorter one.
 
+    All are of `split`; `None` takes any. Each task is played `group` times, by one policy, one after another.
+
     Raises:
-        UsageProblem: there is no such family or difficulty.
+        UsageProblem: there is no such family or difficulty, nothing of that split, or `episodes` are no whole groups.
     """
-    families = [world.family(name) for name in _families(world, family)]
-    pairs = [(one.name, level) for level in _difficulties(difficulty) for one in families if level in one.difficulties]
-    if not pairs:
-        raise UsageProblem(f"difficulty: no task of {family or world.name} is {difficulty}; leave it out, or name another one")
-    used: set[TaskId] = set()
-    planned = []
-    for index in range(episodes):
-        round_, at = divmod(index, len(pairs))
-        rng = stream(seed, f"episode/{index}")
-        task_id = _fresh(TaskId(*pairs[at], 0), rng.randrange(TASK_SEEDS), used)
+    if episodes % group:
+        raise UsageProblem(f"group: {episodes} episodes make no whole groups of {group}; give a multiple of it")
+    turn = len(pairs_of(world, split, family, difficulty))
+    drawn = groups_of(world, seed=seed, size=group, split=split, family=family, difficulty=difficulty, mixture=mixture)
+    planned: list[Planned] = []
+    for number, one in enumerate(islice(drawn, episodes // group)):
+        round_, at = divmod(number, turn)
         # Shifted by one each round, so that no policy always gets the same families.
         policy = policies[(at + round_) % len(policies)]
-        planned.append(Planned(f"{run}-{index:05d}", task_id, rng.getrandbits(32), policy, rng.getrandbits(32)))
+        planned += [
+            Planned(f"{run}-{len(planned) + member:05d}", one.task_id, one.seed, policy, policy_seed)
+            for member, policy_seed in enumerate(one.policy_seeds)
+        ]
     return planned
-
-
-def _fresh(pair: TaskId, seed: int, used: set[TaskId]) -> TaskId:
-    """A task that this run has not got yet, from `seed` upwards."""
-    found = TaskId(pair.family, pair.difficulty, seed)
-    while found in used:
-        found = TaskId(pair.family, pair.difficulty, found.seed + 1)
-    used.add(found)
-    return found
-
-
-def _families(world: WorldDefinition, family: str | None) -> list[str]:
-    if family is None:
-        return [one.name for one in world.families]
-    try:
-        return [world.family(family).name]
-    except TaskError as error:
-        raise UsageProblem(str(error)) from error
-
-
-def _difficulties(difficulty: str | None) -> list[Difficulty]:
-    known = list(Difficulty)
-    if difficulty is None:
-        return known
-    if difficulty not in [one.value for one in known]:
-        raise UsageProblem(f"difficulty: no {difficulty!r}; there are {', '.join(one.value for one in known)}")
-    return [Difficulty(difficulty)]

@@ -11,7 +11,7 @@ import anyio
 from wardian.envs.action import Observation, Step
 from wardian.envs.ending import EndCause, boundary
 from wardian.envs.environment import ToolEnvironment
-from wardian.envs.errors import TaskError
+from wardian.envs.errors import HeldOut, TaskError
 from wardian.envs.verifier import Verdict
 from wardian.rollouts.actions import sound
 from wardian.rollouts.errors import PolicyEnds, PolicyGone, PolicyUnavailable
@@ -54,6 +54,7 @@ class Attempt:
         Raises:
             OSError: a line could not be written.
             PolicyEnds: the policy can act in no other episode either; the line was written.
+            HeldOut: its task may not be played here; nothing was written.
         """
         try:
             first = await self._reset()
@@ -69,6 +70,8 @@ class Attempt:
     async def _reset(self) -> Observation | EpisodeEnd:
         try:
             first = await self.env.reset(str(self.planned.task_id), self.planned.seed)
+        except HeldOut:
+            raise
         except TaskError as error:
             return self._end("failed", TASK_ERROR, str(error))
         except Exception as error:  # noqa: BLE001 - the edge of an episode: one that cannot begin must not end its siblings

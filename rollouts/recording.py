@@ -15,6 +15,7 @@ from wardian.envs.definition import WorldDefinition
 from wardian.envs.ending import EndCause
 from wardian.envs.events import WorldEvent
 from wardian.envs.observation import RENDERER_VERSION
+from wardian.envs.splits import Split
 from wardian.envs.start import ResetInfo
 from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.envs.verifier import Verdict
@@ -100,6 +101,8 @@ class Setting:
     malformed: str
     recompute_every: int
     tokenizer: Tokenizer = ESTIMATE
+    split: str | None = Split.TRAIN
+    """The only split that is played; `None`: any, which is for evaluation and replays."""
 
 
 @dataclass(slots=True)
@@ -128,6 +131,7 @@ class AttemptRecorder:
         start = EpisodeStart(
             **self._named("episode_start", mask=1),
             world=self.setting.asked_for,
+            canary=info.task.canary,
             observation=ObservationPart(rendered=first.rendered, tokens=first.tokens),
             tools={name: known[name] for name in info.task.tools or known},
             faults=self.setting.faults.model_dump(),

@@ -22,8 +22,8 @@ from pydantic import (
 from wardian.rollouts.blobs import LargeText
 from wardian.rollouts.policies.sampled import check_tokens
 
-SchemaVersion: TypeAlias = Literal[5]
-SCHEMA_VERSION: SchemaVersion = 5
+SchemaVersion: TypeAlias = Literal[6]
+SCHEMA_VERSION: SchemaVersion = 6
 
 Json: TypeAlias = Any
 Mask: TypeAlias = Literal[0, 1]
@@ -257,6 +257,8 @@ class EpisodeStart(Shared):
     env_version: str
     policy_checkpoint: str
     world: str
+    canary: str
+    """Marks the log as no text to train on by chance: see `wardian.envs.task.canary_of`."""
     observation: ObservationPart
     tools: dict[str, int]
     """Version of each tool that the agent gets, in the order in which it gets them."""

@@ -122,6 +122,7 @@ def setting_of(start: EpisodeStart, ground: Ground) -> Setting:
         malformed=start.malformed,
         recompute_every=start.recompute_every,
         tokenizer=tokenizer_of(start.tokenizer),
+        split=None,
     )
 
 

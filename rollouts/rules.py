@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from wardian.envs.task import canary_of
 from wardian.rollouts.actions import from_part, to_part
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, FingerprintPart, ResultPart, RunRecord, StepRecord, VerdictPart
 from wardian.sandbox.fingerprint import Fingerprint
@@ -57,6 +58,8 @@ def _of_start(start: EpisodeStart) -> Iterator[Fault]:
         yield Fault("reset_ms", "is below 0")
     if start.faults_hash != digest_of(start.faults):
         yield Fault("faults_hash", "is not that of the profile in faults")
+    if start.canary != canary_of(start.task_hash):
+        yield Fault("canary", "is not that of the task", f"write {canary_of(start.task_hash)!r}")
     yield from _of_fingerprint(start.fingerprint)
 
 

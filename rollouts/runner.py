@@ -13,6 +13,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from wardian.envs.environment import ToolEnvironment
+from wardian.envs.errors import HeldOut
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.rollouts.errors import LogBroken, PolicyEnds
 from wardian.rollouts.ground import Ground
@@ -59,7 +60,7 @@ class EpisodePool:
     interrupted: bool = False
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _unwritable: OSError | None = None
-    _ends: PolicyEnds | None = None
+    _ends: PolicyEnds | HeldOut | None = None
 
     async def run(self, episodes: Iterable[Planned] | Source, *, workers: int) -> Tally:
         """Play all of `episodes` with so many at once. What was written stands, however it ends. A stream is played as it comes.
@@ -67,6 +68,7 @@ class EpisodePool:
         Raises:
             LogBroken: the trajectory could not be written; all episodes were cancelled.
             PolicyEnds: a policy said that it can act in no other episode; what ran was cancelled.
+            HeldOut: an episode's task is of another split than the setting's; what ran was cancelled.
         """
         todo = episodes if isinstance(episodes, MemoryObjectReceiveStream) else iter(episodes)
         with self._scope:
@@ -93,7 +95,7 @@ class EpisodePool:
         env = self.ground.environment(
             self.setting.faults,
             MalformedPolicy(self.setting.malformed),
-            Settings(recompute_every=self.setting.recompute_every),
+            Settings(recompute_every=self.setting.recompute_every, split=self.setting.split),
             tokenizer=self.setting.tokenizer,
         )
         async with env:
@@ -103,7 +105,7 @@ class EpisodePool:
             except OSError as error:
                 self._unwritable = error
                 self._scope.cancel()
-            except PolicyEnds as error:
+            except (PolicyEnds, HeldOut) as error:
                 self._ends = error
                 self._scope.cancel()
             finally:

@@ -73,7 +73,7 @@ def load_dataset(where: Path | str, form: str = Form.MESSAGES, *, split: str | N
 _OBJECTS = ("verdict", "reward_components")
 _LISTS = ("messages", "prompt", "completion", "tools", "samples")
 _PLAIN = {
-    **dict.fromkeys(("episode_id", "task_id", "task_hash", "split", "env_version", "policy", "outcome", "end_cause"), "string"),
+    **dict.fromkeys(("episode_id", "task_id", "task_hash", "split", "canary", "env_version", "policy", "outcome", "end_cause"), "string"),
     **dict.fromkeys(("steps", "mask", "turn"), "int64"),
     "reward": "float64",
     "succeeded": "bool",

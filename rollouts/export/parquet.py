@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 1000
 NOTHING = SamplePart()
 
 EPISODE_COLUMNS = {
-    **dict.fromkeys(("episode_id", "task_id", "task_hash", "split", "env_version", "policy"), "string"),
+    **dict.fromkeys(("episode_id", "task_id", "task_hash", "split", "canary", "env_version", "policy"), "string"),
     "policy_checkpoints": "list<string>",
     "reward": "double",
     "reward_components": "json",
@@ -34,7 +34,7 @@ EPISODE_COLUMNS = {
 """Column and type; `json` is text."""
 
 STEP_COLUMNS = {
-    **dict.fromkeys(("episode_id", "task_id", "task_hash", "split", "env_version", "policy", "policy_checkpoint"), "string"),
+    **dict.fromkeys(("episode_id", "task_id", "task_hash", "split", "canary", "env_version", "policy", "policy_checkpoint"), "string"),
     "step": "int32",
     **dict.fromkeys(("seen", "observation"), "string"),
     "observation_tokens": "int64",
@@ -116,7 +116,7 @@ def _value(value: Json, kind: str) -> Json:
 
 def _step_rows(episode: Episode) -> Iterator[dict[str, Json]]:
     facts, seen = facts_of(episode), episode.start.observation.rendered
-    kept = ("episode_id", "task_id", "task_hash", "split", "env_version", "policy", "succeeded", "mask")
+    kept = ("episode_id", "task_id", "task_hash", "split", "canary", "env_version", "policy", "succeeded", "mask")
     for step in episode.steps:
         sample = step.sample or NOTHING
         yield {

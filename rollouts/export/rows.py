@@ -54,6 +54,7 @@ def facts_of(episode: Episode) -> dict[str, Json]:
         "task_id": end.task_id,
         "task_hash": end.task_hash,
         "split": end.split or episode.start.split,
+        "canary": episode.start.canary,
         "env_version": end.env_version,
         "policy": end.policy,
         "policy_checkpoints": [step.policy_checkpoint for step in episode.steps],

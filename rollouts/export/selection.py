@@ -2,6 +2,7 @@
 
 Only final attempts count. An episode whose task is of another split than `train` is never given: a folder that holds one is refused,
 unless it was said that only the training split is wanted. No option gives the others, since what was learned from cannot be measured on.
+The log says which split a task was of, and the world, where it can be loaded here, which it is of now: either is enough to hold it out.
 """
 
 from collections import Counter
@@ -9,11 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wardian.envs.definition import WorldDefinition
+from wardian.envs.errors import TaskError
+from wardian.envs.registry import load_world
+from wardian.envs.splits import Split
+from wardian.envs.task import TaskId
 from wardian.rollouts.export.errors import NothingToExport, SplitForbidden
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
 
-TRAIN = "train"
+TRAIN = Split.TRAIN.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class Selection:
     taken: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """Episodes by reason."""
+    _worlds: dict[str, WorldDefinition | None] = field(default_factory=dict)
+    """By the name in the log; `None` where it cannot be loaded."""
 
     def __post_init__(self) -> None:
         if self.split not in (None, TRAIN):
@@ -85,11 +93,11 @@ class Selection:
 
     def _whole(self, last: AttemptLog) -> "Episode | str":
         """The episode, or why it is left out. The split is looked at first, whatever else is wrong."""
-        split = _split_of(last)
+        split = self._split_of(last)
         if split not in (TRAIN, ""):
             if self.split is None:
                 raise SplitForbidden(
-                    f"{last.episode_id}: its task is of the split {split!r}, which is never exported for training; "
+                    f"{last.episode_id}: its task is of the split '{split}', which is never exported for training; "
                     f"--split {TRAIN} leaves such episodes out"
                 )
             return f"split {split}"
@@ -101,8 +109,23 @@ class Selection:
             return "lines missing"
         return Episode(last.start, tuple(last.steps), last.end)
 
+    def _split_of(self, attempt: AttemptLog) -> str:
+        """The split of its task: the first that is not `train`, should its lines or the world differ; empty when it never began."""
+        splits = [line.split for line in (attempt.start, *attempt.steps, attempt.end) if line is not None and line.split]
+        if attempt.start is not None:
+            splits.append(self._split_here(attempt.start))
+        return next((split for split in splits if split != TRAIN), splits[0] if splits else "")
 
-def _split_of(attempt: AttemptLog) -> str:
-    """The split of its task: the first that is not `train`, should its lines differ; empty when it never began."""
-    splits = [line.split for line in (attempt.start, *attempt.steps, attempt.end) if line is not None and line.split]
-    return next((split for split in splits if split != TRAIN), splits[0] if splits else "")
+    def _split_here(self, start: EpisodeStart) -> str:
+        """What the world says; `train` where the world, or the task in it, is not there to ask."""
+        if start.world not in self._worlds:
+            try:
+                self._worlds[start.world] = load_world(start.world)
+            except TaskError:
+                self._worlds[start.world] = None
+        world = self._worlds[start.world]
+        try:
+            task = TaskId.parse(start.task_id)
+            return world.family(task.family).split_at(task.difficulty, task.seed) if world else TRAIN
+        except TaskError:
+            return TRAIN

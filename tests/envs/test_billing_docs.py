@@ -13,6 +13,7 @@ from wardian.envs.worlds.billing.cases import Kind
 from wardian.envs.worlds.billing.differences import ITEMS
 from wardian.envs.worlds.billing.families.escalation import SCENARIOS
 from wardian.envs.worlds.billing.families.recovery import TRAPS
+from wardian.envs.worlds.billing.links import ABUSE, INNOCENT, MEANING
 from wardian.rollouts.policies.registry import SCRIPTED
 from wardian.sandbox.files import FileChanges
 from wardian.tools.faults import PROFILES
@@ -50,6 +51,9 @@ def test_the_page_lists_families_claims_and_traps() -> None:
     assert named("### `error-recovery`") == list(TRAPS)
     assert named("### `policy-escalation`") == list(SCENARIOS)
     assert named("### `statement-reconciliation`") == list(ITEMS)
+    assert rows("### `chargeback-fraud`") == [
+        [f"`{name}`", MEANING[name], rows("### `chargeback-fraud`")[at][2]] for at, name in enumerate((*ABUSE, *INNOCENT))
+    ]
 
 
 def test_the_page_lists_the_parameters_as_they_are_drawn() -> None:

@@ -22,7 +22,7 @@ from wardian.envs.worlds.billing.statement import COLUMNS
 from wardian.envs.worlds.billing.tools.acting import Reason, Resolution
 
 WORLD = load_world("billing")
-DISPUTE, RECOVERY, ESCALATION, STATEMENT = WORLD.families
+DISPUTE, RECOVERY, ESCALATION, STATEMENT, FRAUD = WORLD.families
 SEEDS = range(60)
 HASHES = """
 from wardian.envs.registry import load_world

@@ -12,17 +12,18 @@ from wardian.envs.action import Step, ToolCalls
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.registry import load_world, open_environment
 from wardian.envs.settings import MalformedPolicy
-from wardian.envs.task import Difficulty, TaskId
+from wardian.envs.splits import Split, split_named
+from wardian.envs.task import Difficulty
 from wardian.rollouts.inference.reading import read_text
 from wardian.rollouts.policies.chance import WORDS, Seen, random_call
 from wardian.rollouts.recording import tool_schemas
+from wardian.rollouts.sampling import TASK_SEEDS, fresh, pairs_of
 from wardian.sandbox.cell import Tier
 from wardian.tools.completions import CallFormat
 from wardian.trainers.gymnasium.loop import Held
 from wardian.trainers.gymnasium.text import AnyText
 
 MAX_CHARS = 16 << 20
-TASK_SEEDS = 1_000_000
 MESSAGE_CHANCE = 0.05
 """Of a sampled action."""
 
@@ -52,19 +53,25 @@ class ToolWorldEnv(gymnasium.Env[str, str]):
         malformed: str = "recover",
         tier: str = "chamber",
         call_format: str = "json",
+        split: str = Split.TRAIN,
     ) -> None:
         """Load a world, by its name or as `package.module:function`; nothing is started yet.
 
-        `call_format` is one of `wardian.tools.completions.CallFormat`.
+        `call_format` is one of `wardian.tools.completions.CallFormat`. Only tasks of `split` are drawn and played.
 
         Raises:
-            TaskError: there is no such world or family.
+            TaskError: there is no such world, family or split.
+            UsageProblem: there are no tasks of that split.
             ValueError: there is no such difficulty, policy, tier or format.
         """
         self._world = load_world(world)
-        self._families = [self._world.family(family)] if family else list(self._world.families)
-        self._difficulties = [Difficulty(difficulty)] if difficulty else list(Difficulty)
-        self._opening: dict[str, Any] = {"faults": faults, "malformed": MalformedPolicy(malformed), "tier": Tier(tier)}
+        if difficulty:
+            Difficulty(difficulty)
+        if family:
+            self._world.family(family)
+        self._split = split_named(split)
+        self._pairs = pairs_of(self._world, self._split, family, difficulty)
+        self._opening: dict[str, Any] = {"faults": faults, "malformed": MalformedPolicy(malformed), "tier": Tier(tier), "split": split}
         self._format = CallFormat(call_format)
         self._schemas = tool_schemas(self._world)
         self._held: Held[ToolEnvironment] | None = None
@@ -76,6 +83,7 @@ class ToolWorldEnv(gymnasium.Env[str, str]):
 
         Raises:
             TaskError: there is no task of that id.
+            HeldOut: the task of that id is of another split.
             SandboxError: no cell or template can be had.
         """
         super().reset(seed=seed)
@@ -108,9 +116,8 @@ class ToolWorldEnv(gymnasium.Env[str, str]):
             held.close()
 
     def _task(self, options: dict[str, Any]) -> tuple[str, int]:
-        family = self._families[int(self.np_random.integers(len(self._families)))]
-        difficulty = self._difficulties[int(self.np_random.integers(len(self._difficulties)))]
-        drawn = TaskId(family.name, difficulty, int(self.np_random.integers(TASK_SEEDS)))
+        pair = self._pairs[int(self.np_random.integers(len(self._pairs)))]
+        drawn = fresh(pair, int(self.np_random.integers(TASK_SEEDS)), self._split, set())
         return str(options.get("task_id", drawn)), int(options.get("seed", self.np_random.integers(1 << 32)))
 
     def _drawn(self, rng: np.random.Generator) -> str:

@@ -2,7 +2,6 @@
 
 from sqlalchemy.orm import Session
 
-from wardian.envs.approvals import REQUEST_APPROVAL
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.resources import file_layer, read_text
 from wardian.envs.worlds.billing import schema, seed
@@ -10,24 +9,21 @@ from wardian.envs.worlds.billing.customer import CHANNEL
 from wardian.envs.worlds.billing.events import EVENTS
 from wardian.envs.worlds.billing.families import FAMILIES
 from wardian.envs.worlds.billing.tools import TOOLS
-from wardian.envs.worlds.billing.tools.running import SHELL
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.world import World
-from wardian.tools.packs.files import file_tools
-from wardian.tools.packs.waiting import WAIT
 
 
 def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="billing",
-        version="5",
+        version="6",
         title="Support desk of a subscription company",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource(
             "billing", schema.Base.metadata, seed.seed_rows, seed.SEED, builder_modules=(seed.__name__, schema.__name__)
         ),
-        tools=(*TOOLS, SHELL, *file_tools(notes=True), WAIT, REQUEST_APPROVAL),
+        tools=TOOLS,
         families=FAMILIES,
         files=file_layer(__name__),
         scopes_of=scopes_of,

@@ -25,7 +25,18 @@ from wardian.envs.worlds.billing.seed import (
 from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.tools.contract import Json
 
-TABLES = ("customers", "subscriptions", "invoices", "invoice_lines", "payments", "tickets", "messages", "refunds")
+TABLES = (
+    "customers",
+    "subscriptions",
+    "invoices",
+    "invoice_lines",
+    "payments",
+    "tickets",
+    "messages",
+    "refunds",
+    "identities",
+    "chargebacks",
+)
 MONTH_BEFORE = "2026-01"
 """Billed as well where the first month is in question, so that there is another invoice in any case."""
 TICKET_ID = FIRST_TASK_ID + 1
@@ -96,7 +107,7 @@ def build(case: Case, scene: Scene, rng: Random) -> Built:
         if number == place:
             _main_customer(built, rng, name, case, scene)
         else:
-            _account(built, rng, _customer(built, rng, name, case.other_segment), case.billed_plan)
+            account(built, rng, customer(built, rng, name, case.other_segment), case.billed_plan)
     _tickets(built, rng, case, scene)
     if case.prior_cents:
         paid_at = period_start(case.period) + timedelta(days=9)
@@ -111,20 +122,21 @@ def build(case: Case, scene: Scene, rng: Random) -> Built:
     return built
 
 
-def _customer(built: Built, rng: Random, name: str, segment: str) -> int:
+def customer(built: Built, rng: Random, name: str, segment: str) -> int:
+    """A customer of that name."""
     address = f"{name.lower().replace(' ', '.').replace('..', '.')}.{rng.randrange(10**6)}.{len(built.rows['customers'])}@example.org"
     return built.add("customers", name=name, email=address, segment=segment, created_at=NOW - timedelta(days=400))
 
 
 def _main_customer(built: Built, rng: Random, name: str, case: Case, scene: Scene) -> None:
     """The ticket's customer: the subscription in question, and its twins in some order."""
-    built.customer_id = _customer(built, rng, name, case.segment)
+    built.customer_id = customer(built, rng, name, case.segment)
     before = rng.randrange(scene.twin_subscriptions + 1)
     for number in range(scene.twin_subscriptions + 1):
         if number == before:
             _disputed_account(built, rng, case)
         else:
-            subscription, paid = _account(built, rng, built.customer_id, case.billed_plan)
+            subscription, paid = account(built, rng, built.customer_id, case.billed_plan)
             built.twins.append(subscription)
             built.movements.append(_movement(case, *paid[case.period], PRICES[case.billed_plan], case.events_elsewhere))
     if not built.twins and case.events_elsewhere:
@@ -172,7 +184,7 @@ def _movement(case: Case, ref: str, at: datetime, cents: int, events: tuple[str,
     return Movement(ref, cents, at_s, (*later, *((event, cents) for event in events)))
 
 
-def _account(built: Built, rng: Random, customer_id: int, plan: str) -> tuple[int, dict[str, tuple[str, datetime]]]:
+def account(built: Built, rng: Random, customer_id: int, plan: str) -> tuple[int, dict[str, tuple[str, datetime]]]:
     """An undisputed subscription, paid month by month; gives it, and reference and time of each month's payment."""
     subscription = _subscription(built, customer_id, plan)
     return subscription, {period: _month(built, rng, customer_id, subscription, plan, period) for period in PERIODS}

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from wardian.envs.conversation import HEARS, Channel
 from wardian.envs.customer import Correction, Customer, Patience, Phrases, Topic
 from wardian.envs.events import EventContext, WorldEvent
-from wardian.envs.parameters import OneOf, Parameter, always
+from wardian.envs.parameters import Constraint, OneOf, Parameter, always
 from wardian.envs.task import Task
 from wardian.envs.worlds.billing.cases import Kind
 from wardian.envs.worlds.billing.schema import Escalation, Message, Ticket
@@ -35,6 +35,9 @@ ASKING = (
         always(0),
         OneOf((0, 0, 1, 2)),
     ),
+)
+CORRECTS_ONLY_WHAT_WAS_ASKED = Constraint(
+    "corrects_at", always(0), {"withheld": always(NOTHING)}, "who named the invoice at once has nothing to correct"
 )
 VAGUE = {
     Kind.DOUBLE_CHARGE: "I was charged twice for one of my invoices. Please give me {asked} cents back.",

@@ -12,6 +12,7 @@ from wardian.envs.family import Solution
 from wardian.envs.worlds.billing.families.acts import AUTHOR, Step, ask, close, every, found, hand_over, surely
 from wardian.envs.worlds.billing.families.reconciling import JOIN, recorded
 from wardian.envs.worlds.billing.families.reference import Facts, assess, gather, refund
+from wardian.envs.worlds.billing.families.reviewing import linked
 
 LEGAL_WORDS = re.compile(r"lawyer|court|solicitor|complaint|regulator|legal", re.IGNORECASE)
 LIMIT_CENTS = 25_000
@@ -44,6 +45,8 @@ def best_guess(first: Observation) -> Solution:
     messages = yield from every("list_messages", ticket_id=ticket)
     if any("bank statement" in message["body"] for message in messages):
         yield from guess_statement(ticket)
+    elif any("section 7" in message["body"] for message in messages):
+        yield from guess_review(ticket)
     else:
         yield from guess_claim(ticket)
     yield Message("I think that this is right.")
@@ -72,6 +75,24 @@ def guess_claim(ticket: int) -> Step:
         yield from close(ticket, "refunded", f"We have refunded {owed} cents.")
     else:
         yield from hand_over(ticket, "refunds-approval", due, "We hand this over.")
+
+
+def guess_review(ticket: int) -> Step:
+    """Take two chargebacks among linked accounts for abuse.
+
+    Left out: which of the payments were refunded, and whether a chargeback is old or was withdrawn.
+    """
+    found: dict[int, int] = {}
+    count = 0
+    for account in (yield from linked((yield from ask("get_ticket", ticket_id=ticket))["customer_id"])):
+        back = yield from every("list_chargebacks", customer_id=account)
+        found |= {account: sum(one["amount_cents"] for one in back)} if back else {}
+        count += len(back)
+    if count > 1:
+        note = f"Accounts {', '.join(map(str, found))} look like one, with chargebacks of {sum(found.values())} cents."
+        yield from hand_over(ticket, "fraud", note, "We hand this over.")
+    else:
+        yield from guess_claim(ticket)
 
 
 def guess_statement(ticket: int) -> Step:

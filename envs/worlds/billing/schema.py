@@ -147,6 +147,32 @@ class Dispute(Base):
     opened_at: Mapped[datetime] = mapped_column(Instant)
 
 
+class Chargeback(Base):
+    """Money that a bank fetched back for its customer, against our will."""
+
+    __tablename__ = "chargebacks"
+
+    id: Mapped[int] = key()
+    payment_id: Mapped[int] = link("payments.id")
+    amount_cents: Mapped[int] = mapped_column(Money)
+    received_at: Mapped[datetime] = mapped_column(Instant)
+    withdrawn_at: Mapped[datetime | None] = mapped_column(Instant)
+    """`None`: it stands."""
+
+
+class Identity(Base):
+    """Something that an account was seen with."""
+
+    __tablename__ = "identities"
+
+    id: Mapped[int] = key()
+    customer_id: Mapped[int] = link("customers.id")
+    kind: Mapped[str] = mapped_column(Text)
+    """`card`, `prepaid_card`, `address` or `device`."""
+    value: Mapped[str] = mapped_column(Text, index=True)
+    seen_at: Mapped[datetime] = mapped_column(Instant)
+
+
 class Ticket(Base):
     __tablename__ = "tickets"
 

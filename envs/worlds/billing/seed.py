@@ -10,7 +10,19 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from wardian.envs.worlds.billing.schema import Agent, Customer, Invoice, InvoiceLine, Payment, Plan, Queue, Refund, Subscription, Usage
+from wardian.envs.worlds.billing.schema import (
+    Agent,
+    Customer,
+    Identity,
+    Invoice,
+    InvoiceLine,
+    Payment,
+    Plan,
+    Queue,
+    Refund,
+    Subscription,
+    Usage,
+)
 from wardian.sandbox.streams import stream
 
 NOW = datetime(2026, 6, 15, 9, 0, tzinfo=UTC)
@@ -40,6 +52,8 @@ QUEUES = (
     {"id": "engineering", "name": "Billing engineering", "handles": "Faults of the billing system itself."},
 )
 SCOPES = ["tickets:write", "refunds:write", "credits:write", "subscriptions:write", "disputes:write", "payments:write"]
+STREETS = ("Mill Lane", "Station Road", "Canal Street", "Orchard Way", "Chapel Hill", "Quay Street", "Linden Avenue", "Market Square")
+TOWNS = ("Northford", "Elmstead", "Rivermouth", "Ashby", "Stonebridge", "Westholm")
 FIRST_NAMES = (
     "Ada",
     "Bela",
@@ -112,6 +126,24 @@ def seed_rows(session: Session, seed: int) -> None:
     session.execute(insert(Customer), people)
     for table, rows in history(rng, people).items():
         session.execute(insert(table), rows)
+    session.execute(insert(Identity), list(identities(stream(seed, "billing/identities"))))
+
+
+def identities(rng: Random) -> Iterator[dict[str, object]]:
+    """What each customer of the company was seen with; nobody shares anything."""
+    for customer_id in range(1, CUSTOMERS + 1):
+        for at, kind in enumerate(("card", "address", "device"), start=1):
+            seen_at = NOW - timedelta(days=rng.randint(1, 90))
+            number = 3 * (customer_id - 1) + at
+            yield {"id": number, "customer_id": customer_id, "kind": kind, "value": identity(rng, kind), "seen_at": seen_at}
+
+
+def identity(rng: Random, kind: str) -> str:
+    """Something that an account may be seen with."""
+    if kind == "address":
+        return f"{rng.randint(1, 999)} {rng.choice(STREETS)}, {rng.choice(TOWNS)}"
+    prefix = {"card": "card", "prepaid_card": "prepaid", "device": "dev"}[kind]
+    return f"{prefix}_" + "".join(rng.choice("0123456789abcdef") for _ in range(10))
 
 
 def customers(rng: Random) -> Iterator[dict[str, object]]:

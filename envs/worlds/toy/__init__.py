@@ -18,7 +18,7 @@ def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="toy",
-        version="3",
+        version="4",
         title="A library that lends things",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("toy", Base.metadata, seed.seed_rows, builder_modules=(seed.__name__,)),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from wardian.envs.family import Condition
 from wardian.envs.verifier import Check, FinalState, Verdict
 
 from .schema import Loan
@@ -12,6 +13,15 @@ from .schema import Loan
 REPORT = "/workspace/report.txt"
 Lent = tuple[int, int, int]
 """Item, member, days."""
+STOCK = Condition("stock_kept", "no item was written off", hard=True)
+DESK = (
+    Condition("lent", "the new loans are those that the policy grants: item, member, days"),
+    Condition("returned", "what was brought back is back"),
+    Condition("report", "the report has a line for each request, in their order"),
+    Condition("nothing_else", "no other row was touched"),
+    STOCK,
+)
+COUNTER = (Condition("lent", "the one loan is what the member wanted in the end"), DESK[3], STOCK)
 
 
 def check_desk(state: FinalState) -> Verdict:

@@ -15,6 +15,7 @@ from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import profile
 from wardian.envs.settings import MalformedPolicy, Settings
+from wardian.envs.splits import Split
 from wardian.envs.taskfile.opening import keep_copy, world_named
 from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.crew import Crew
@@ -29,6 +30,7 @@ from wardian.rollouts.recording import Setting, run_record, versions_of
 from wardian.rollouts.records import EpisodeEnd, Json
 from wardian.rollouts.resume import Played, stopped_run
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
+from wardian.rollouts.sampling import Mixture, split_asked
 from wardian.rollouts.summary import Tally, joined, summary
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
 from wardian.rollouts.twins import FOLDER, Twins, keep
@@ -51,6 +53,12 @@ def run(
     family: Annotated[str | None, typer.Option(help="Play this family only. Default: all, balanced.")] = None,
     difficulty: Annotated[str | None, typer.Option(help="easy, medium or hard. Default: all, balanced.")] = None,
     episodes: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many to play.")] = 10,
+    split: Annotated[
+        str, typer.Option(help="Tasks of this split alone: train, eval, heldout, or all. Only train can be exported for training.")
+    ] = Split.TRAIN.value,
+    mix: Annotated[str | None, typer.Option(help="Families by weight, such as a=2,b=1. Default: all, balanced.")] = None,
+    cap: Annotated[float, typer.Option(help="With --mix: the largest share of one family.")] = 1.0,
+    group: Annotated[int, typer.Option(min=1, max=1024, help="Play each task so many times, from equal seeds.")] = 1,
     cells: Annotated[int, typer.Option(min=1, max=256, help="How many to play at once.")] = 4,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the cells. One that dies is replaced.")] = 1,
     policy: Annotated[str, typer.Option(help=f"{', '.join(NAMES)} or package.module:function; several, by commas, alternate.")] = "expert",
@@ -122,6 +130,8 @@ class Order:
     out: Path | None
     parameters: Mapping[str, Json]
     progress: EpisodeProgress
+    split: Split | None
+    """The only split that is played."""
     before: Played | None = None
     """What stands in the folder already, of the run that goes on."""
     found: dict[str, Json] | None = None
@@ -264,7 +274,7 @@ class Order:
         self._keep()
 
     def _sum_up(self, tally: Tally, statistics: PoolStatistics | None, tier: str | None, wall_s: float, interrupted: bool) -> None:
-        asked = {name: self.parameters[name] for name in ("world", "policy", "faults", "malformed", "seed", "cells")}
+        asked = {name: self.parameters[name] for name in ("world", "policy", "faults", "malformed", "seed", "cells", "split")}
         self.found = {
             **asked,
             "tokenizer": self.tokenizer.label,
@@ -291,7 +301,9 @@ class Order:
         others = [f"{name} was {value}, and is {here[name]}" for name, value in (recorded or {}).items() if here[name] != value]
         if others:
             raise UsageProblem(f"out: the run there was begun by other versions: {'; '.join(others)}; name a new folder")
-        return Setting(self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer)
+        return Setting(
+            self.world, self.name, versions, self.faults, self.malformed.value, Settings().recompute_every, self.tokenizer, self.split
+        )
 
 
 def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None) -> Order:
@@ -314,6 +326,9 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
         seed=asked["seed"],
         family=asked["family"],
         difficulty=asked["difficulty"],
+        split=split_asked(asked["split"]),
+        mixture=_mixture(asked),
+        group=asked["group"],
     )
     if asked["model"] and OPENAI not in asked["policy"].split(","):
         raise UsageProblem(f"model: only the policy {OPENAI} has one; give --policy {OPENAI}, or leave --model out")
@@ -338,16 +353,27 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
         run=run_id,
         faults=faults,
         twins=Twins() if asked["twin"] else None,
-        malformed=_malformed(asked["malformed"]),
+        malformed=malformed_named(asked["malformed"]),
         tokenizer=counter,
         tier=tier_of(asked["tier"]),
         out=out,
         parameters=asked,
         progress=EpisodeProgress(stderr(), len(episodes), shown=asked["progress"]),
+        split=split_asked(asked["split"]),
     )
     if out is not None and before is None:
         _check_empty(out)
     return order
+
+
+def _mixture(asked: Mapping[str, Json]) -> Mixture | None:
+    if asked["mix"] is None:
+        if asked["cap"] != 1.0:
+            raise UsageProblem("cap: it bounds the families of a mixture; give --mix too, or leave --cap out")
+        return None
+    if asked["family"] is not None:
+        raise UsageProblem("mix: one family alone is no mixture; leave out --mix or --family")
+    return Mixture.parse(asked["mix"], asked["cap"])
 
 
 def tier_of(name: str) -> Tier | None:
@@ -362,7 +388,12 @@ def tier_of(name: str) -> Tier | None:
     return None if name == "auto" else Tier(name)
 
 
-def _malformed(name: str) -> MalformedPolicy:
+def malformed_named(name: str) -> MalformedPolicy:
+    """The policy of that name.
+
+    Raises:
+        UsageProblem: there is none.
+    """
     known = [one.value for one in MalformedPolicy]
     if name not in known:
         raise UsageProblem(f"malformed: no {name!r}; there are {', '.join(known)}")

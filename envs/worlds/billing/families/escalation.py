@@ -4,12 +4,13 @@ Half of the scenarios have a reason to hand the ticket over, by the manual's lis
 that acting or declining is right. Whoever always hands over, or never, fails half of the tasks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from wardian.envs.parameters import Between, OneOf, Parameter, always, draw, everywhere
+from wardian.envs.parameters import Between, Constraint, OneOf, Parameter, always, everywhere
+from wardian.envs.splits import Region, Scenarios, Split
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Case, Kind, draw_case, owed_cents
 from wardian.envs.worlds.billing.families.desk import DeskFamily
@@ -146,6 +147,27 @@ SCENARIOS: Mapping[str, Scenario] = {
 HANDED, OWN = ([name for name, one in SCENARIOS.items() if (one.queue is None) == own] for own in (False, True))
 
 
+AT_A_LIMIT = ("limit", "under_limit", "asked_above")
+
+
+def _constraints() -> Iterator[Constraint]:
+    """What a scenario leaves open."""
+    for kinds in sorted({one.kinds for one in SCENARIOS.values() if one.kinds != tuple(Kind)}):
+        names = OneOf(tuple(name for name, one in SCENARIOS.items() if one.kinds == kinds))
+        yield Constraint("claim", OneOf(tuple(kind.value for kind in kinds)), {"scenario": names}, "other claims cannot come to that")
+    for founded in (True, False):
+        names = OneOf(tuple(name for name, one in SCENARIOS.items() if one.founded is founded))
+        yield Constraint("bears_out", always(founded), {"scenario": names}, "the scenario says whether anything is due")
+    alone = OneOf(tuple(name for name, one in SCENARIOS.items() if one.second is None))
+    yield Constraint("second_reason", always(False), {"scenario": alone}, "no further reason goes with it")
+    limited = OneOf(tuple(name for name, one in SCENARIOS.items() if one.second is _over))
+    parts = OneOf(tuple(kind.value for kind in Kind if kind not in WHOLE))
+    yield Constraint("second_reason", always(False), {"scenario": limited, "claim": parts}, "a difference of prices is below the limit")
+    yield Constraint(
+        "renewed", always(False), {"scenario": OneOf(tuple(name for name in SCENARIOS if name != "legal"))}, "there is no threat"
+    )
+
+
 class PolicyEscalation(DeskFamily):
     name = "policy-escalation"
     parameters = (
@@ -164,9 +186,24 @@ class PolicyEscalation(DeskFamily):
         *SCENE,
     )
 
-    def generate(self, difficulty: Difficulty, seed: int) -> Task:
-        """Draw a scenario and shape a claim by it."""
-        drawn = draw(self.parameters, difficulty, self.rng(difficulty, seed, "parameters"))
+    constraints = tuple(_constraints())
+    scenarios = Scenarios(
+        "scenario", eval=("contract_talk", "discount", "limit"), heldout=("chargeback_elsewhere", "invoice_fault", "opened_in_time")
+    )
+    regions = (
+        Region(
+            "one_cent_or_day",
+            "The amount or the day is next to its limit",
+            {"scenario": OneOf(AT_A_LIMIT), "margin_cents": Between(1, 9)},
+            Split.HELDOUT,
+        ),
+        Region("two_reasons", "Two reasons of the manual's list hold", {"second_reason": always(True)}),
+        Region("handed", "One reason holds", {"scenario": OneOf(tuple(HANDED))}),
+        Region("look_alike", "No reason holds, and something looks like one", {"scenario": OneOf(tuple(OWN))}),
+    )
+
+    def make(self, difficulty: Difficulty, seed: int, drawn: Mapping[str, Any]) -> Task:
+        """A claim that is shaped by a scenario."""
         case = shaped(drawn, difficulty, self.rng(difficulty, seed, "case"))
         return self.task(case, difficulty, seed, drawn)
 
@@ -174,12 +211,10 @@ class PolicyEscalation(DeskFamily):
 def shaped(drawn: Mapping[str, Any], difficulty: Difficulty, rng: Random) -> Case:
     """The case of a scenario."""
     scenario = SCENARIOS[drawn["scenario"]]
-    kind = Kind(drawn["claim"]) if Kind(drawn["claim"]) in scenario.kinds else rng.choice(scenario.kinds)
-    founded = drawn["bears_out"] if scenario.founded is None else scenario.founded
-    case = draw_case(rng, difficulty, kind, founded, prior=False)
+    case = draw_case(rng, difficulty, Kind(drawn["claim"]), drawn["bears_out"], prior=False)
     margins = Draw(rng, drawn["margin_cents"], drawn["margin_days"], drawn["renewed"])
     case = scenario.shape(case, margins)
-    if drawn["second_reason"] and scenario.second is not None and (scenario.second is not _over or kind in WHOLE):
+    if drawn["second_reason"] and scenario.second is not None:
         case = scenario.second(case, margins)
     assert scenario.founded is not True or owed_cents(case), drawn
     return case

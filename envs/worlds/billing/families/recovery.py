@@ -5,13 +5,16 @@ five traps is due: a timeout before or after the refund took effect (with a stal
 after the reply, or the loss of the permission to refund, which somebody grants again or nobody does.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from wardian.envs.approvals import Approval
-from wardian.envs.parameters import OneOf, draw, everywhere
+from wardian.envs.parameters import OneOf, always, everywhere
+from wardian.envs.splits import Region, Scenarios, Split
 from wardian.envs.task import Difficulty, Task
 from wardian.envs.worlds.billing.cases import Case, Kind, draw_case, owed_cents
-from wardian.envs.worlds.billing.customer import ASKING
+from wardian.envs.worlds.billing.customer import ASKING, CORRECTS_ONLY_WHAT_WAS_ASKED
 from wardian.envs.worlds.billing.families.desk import DeskFamily
 from wardian.envs.worlds.billing.scene import SCENE
 from wardian.envs.worlds.billing.seed import PRICES
@@ -40,9 +43,19 @@ class ErrorRecovery(DeskFamily):
         *ASKING,
     )
 
-    def generate(self, difficulty: Difficulty, seed: int) -> Task:
-        """Draw a founded claim of at most half the payment, and a trap."""
-        drawn = draw(self.parameters, difficulty, self.rng(difficulty, seed, "parameters"))
+    constraints = (CORRECTS_ONLY_WHAT_WAS_ASKED,)
+    scenarios = Scenarios("trap", heldout=("approval",))
+    regions = (
+        Region(
+            "plan_not_refunded",
+            "A wrong plan whose refund times out before it took effect",
+            {"kind": always(Kind.WRONG_PLAN.value), "trap": always("refund_not_done")},
+            Split.EVAL,
+        ),
+    )
+
+    def make(self, difficulty: Difficulty, seed: int, drawn: Mapping[str, Any]) -> Task:
+        """A founded claim of at most half the payment, and a trap."""
         rng = self.rng(difficulty, seed, "case")
         case = draw_case(rng, difficulty, Kind(drawn["kind"]), True, prior=False)
         while not repeatable(case):

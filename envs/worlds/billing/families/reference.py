@@ -72,8 +72,13 @@ class Facts:
 def solve(first: Observation) -> Step:
     """Handle the ticket that the first observation names."""
     ticket = int(found(r"ticket (\d+)", first.rendered))
-    facts = yield from gather(ticket)
-    away = not_mine(facts)
+    yield from decide((yield from gather(ticket)))
+    yield Message("The ticket is done.")
+
+
+def decide(facts: Facts) -> Step:
+    """Act on what is known, or hand it over."""
+    ticket, away = facts.ticket["ticket_id"], not_mine(facts)
     if away is None:
         reason, owed = yield from assess(ticket, facts)
         left = owed - facts.payment["refunded_cents"]
@@ -86,7 +91,6 @@ def solve(first: Observation) -> Step:
         yield from close(ticket, "already_refunded", "What was owed on this invoice has been refunded before.")
     else:
         yield from pay(facts, left, reason)
-    yield Message("The ticket is done.")
 
 
 def gather(ticket: int) -> Step:

@@ -3,13 +3,15 @@
 from datetime import UTC, datetime
 
 from wardian.envs.action import Observation, call
-from wardian.envs.family import Family, Solution
+from wardian.envs.family import Condition, Family, Solution
+from wardian.envs.parameters import Between, everywhere
 from wardian.envs.reward import RewardSpec
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.verifier import FinalState, Verdict
 from wardian.envs.worlds.routing.tools import PARAMETERS
 from wardian.envs.worlds.routing.verify import check_answered
-from wardian.sandbox.streams import stream
+from wardian.sandbox.streams import Stream, stream
+from wardian.tools.contract import Json
 
 OPENING = datetime(2025, 9, 1, 8, 0, tzinfo=UTC)
 WHAT = ("Summarise", "Translate into French", "Check the arithmetic of", "Find the contradiction in", "Draft a reply to", "Classify")
@@ -21,6 +23,7 @@ OF = (
     "a customer's complaint",
     "the release notes",
 )
+NUMBERS = 10_000
 PLAN = ("cheap", "cheap", "strong")
 """The best plan at the world's own numbers: `wardian baseline routing` computes it."""
 
@@ -41,11 +44,20 @@ class ModelRouting(Family):
         },
     )
     ends_on_effects = ("accepted", "escalated")
+    parameters = (everywhere("number", "Number of the query, which means nothing", Between(0, NUMBERS - 1)),)
+    conditions = (Condition("answered", "an answer was accepted"),)
+
+    def drawn(self, difficulty: Difficulty, seed: int) -> dict[str, Json]:
+        """The number."""
+        return {"number": self._rng(difficulty, seed).randrange(NUMBERS)}
+
+    def _rng(self, difficulty: Difficulty, seed: int) -> Stream:
+        return stream(seed, f"{self.name}/{difficulty.value}")
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:
         """Draw the words of the query, which mean nothing."""
-        rng = stream(seed, f"{self.name}/{difficulty.value}")
-        number = rng.randrange(10_000)
+        rng = self._rng(difficulty, seed)
+        number = rng.randrange(NUMBERS)
         return Task(
             id=TaskId(self.name, difficulty, seed),
             instruction=f"Query {number:04}: {rng.choice(WHAT)} {rng.choice(OF)}.",

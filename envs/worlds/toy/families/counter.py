@@ -13,14 +13,17 @@ from wardian.envs.action import Action, Message, Observation
 from wardian.envs.customer import Customer
 from wardian.envs.events import PlannedEvent
 from wardian.envs.family import Family, Solution
+from wardian.envs.parameters import Between, OneOf, Parameter, always, everywhere
 from wardian.envs.reward import RewardSpec
+from wardian.envs.splits import Region, Split
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.verifier import FinalState, Verdict
 from wardian.sandbox.streams import stream
+from wardian.tools.contract import Json
 
 from ..customer import member_at_the_counter
 from ..seed import KINDS, MEMBERS, OPEN_LOANS, OPENING
-from ..verify import check_counter
+from ..verify import COUNTER, check_counter
 from .desk import LONGEST_DAYS, Desk, Request
 from .reference import lend_to
 
@@ -32,10 +35,25 @@ class AtTheCounter(Family):
     name = "at-the-counter"
     reward = RewardSpec(success=1.0, hard_failure=-1.0, step_cost=-0.002)
     ends_on_effects: tuple[str, ...] = ("written_off", "customer_left")
+    parameters = (
+        everywhere("kind", "What the member wants in the end", OneOf(KINDS)),
+        everywhere("days", "For how many days they want it in the end", Between(1, 21)),
+        Parameter("asked_for", "How much of the wish has to be asked for", *(always(len(WITHHELD[level])) for level in Difficulty)),
+    )
+    regions = (Region("long_loans", "More days are wanted than the policy grants", {"days": Between(LONGEST_DAYS + 1, 21)}, Split.EVAL),)
+    conditions = COUNTER
+
+    def drawn(self, difficulty: Difficulty, seed: int) -> dict[str, Json]:
+        """The wish, as far as the table has it."""
+        wish, _ = _granted(self._rng(difficulty, seed))
+        return _table(wish, difficulty)
+
+    def _rng(self, difficulty: Difficulty, seed: int) -> Random:
+        return stream(seed, f"{self.name}/{difficulty.value}")
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:
         """Draw a wish that the policy grants, what of it must be asked, and what happens meanwhile."""
-        rng = stream(seed, f"{self.name}/{difficulty.value}")
+        rng = self._rng(difficulty, seed)
         wish, lent = _granted(rng)
         facts = {"member": str(wish.member_id), "kind": wish.kind, "days": str(wish.days)}
         change = {"topic": rng.choice(("kind", "days")), "at_turn": rng.randint(1, 2)} if difficulty is Difficulty.HARD else None
@@ -51,6 +69,7 @@ class AtTheCounter(Family):
             instruction=_instruction(wish, WITHHELD[difficulty]),
             start=OPENING,
             parameters={
+                **_table(wish, difficulty),
                 "loan": [lent, wish.member_id, min(wish.days, LONGEST_DAYS)],
                 "withheld": list(WITHHELD[difficulty]),
                 "changes_mind": change,
@@ -58,6 +77,7 @@ class AtTheCounter(Family):
             facts=facts,
             events=(PlannedEvent("brought_back", 20, 200, {"item_id": rng.choice(elsewhere)}),),
             budgets=Budgets(steps=40),
+            split=self.split_at(difficulty, seed),
         )
 
     def verify(self, state: FinalState) -> Verdict:
@@ -71,6 +91,10 @@ class AtTheCounter(Family):
     def reference(self, first: Observation) -> Solution:
         """Ask for everything, ask whether it is right, and lend."""
         return serve()
+
+
+def _table(wish: Request, difficulty: Difficulty) -> dict[str, Json]:
+    return {"kind": wish.kind, "days": wish.days, "asked_for": len(WITHHELD[difficulty])}
 
 
 def _granted(rng: Random) -> tuple[Request, int]:

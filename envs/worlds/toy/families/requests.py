@@ -4,14 +4,17 @@ from random import Random
 
 from wardian.envs.action import Observation
 from wardian.envs.family import Family, Solution
+from wardian.envs.parameters import OneOf, Parameter, always, everywhere
 from wardian.envs.reward import RewardSpec
+from wardian.envs.splits import Region, Split
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.verifier import FinalState, Verdict
 from wardian.sandbox.files import FileEntry, FileLayer
 from wardian.sandbox.streams import stream
+from wardian.tools.contract import Json
 
 from ..seed import KINDS, MEMBERS, OPENING, SUSPENDED
-from ..verify import REPORT, check_desk
+from ..verify import DESK, REPORT, check_desk
 from .desk import LONGEST_DAYS, Desk, Request
 from .reference import solve
 
@@ -30,10 +33,23 @@ class LendingDesk(Family):
     secret_parameters = ("report",)
     reward = RewardSpec(success=1.0, partial=0.2, hard_failure=-1.0, step_cost=-0.002, checks={"report": 0.1})
     ends_on_effects = ("written_off",)
+    parameters = (
+        everywhere("newcomer", "Who is new among the members", OneOf(NEWCOMERS)),
+        Parameter("requests_count", "How many requests the file has", *(always(COUNTS[level]) for level in Difficulty)),
+    )
+    regions = (Region("rui", "The newcomer is Rui", {"newcomer": always("Rui")}, Split.HELDOUT),)
+    conditions = DESK
+
+    def drawn(self, difficulty: Difficulty, seed: int) -> dict[str, Json]:
+        """The newcomer and the length of the file."""
+        return {"newcomer": self._rng(difficulty, seed).choice(NEWCOMERS), "requests_count": COUNTS[difficulty]}
+
+    def _rng(self, difficulty: Difficulty, seed: int) -> Random:
+        return stream(seed, f"{self.name}/{difficulty.value}")
 
     def generate(self, difficulty: Difficulty, seed: int) -> Task:
         """Draw requests one after another, each against the desk as the earlier ones leave it."""
-        rng = stream(seed, f"{self.name}/{difficulty.value}")
+        rng = self._rng(difficulty, seed)
         newcomer = rng.choice(NEWCOMERS)
         desk = Desk()
         requests: list[Request] = []
@@ -47,6 +63,8 @@ class LendingDesk(Family):
             instruction=INSTRUCTION,
             start=OPENING,
             parameters={
+                "newcomer": newcomer,
+                "requests_count": len(requests),
                 "requests": [[r.member_id, r.kind, min(r.days, LONGEST_DAYS), r.item_id] for r in requests],
                 "report": report,
             },
@@ -54,6 +72,7 @@ class LendingDesk(Family):
             files=FileLayer({REQUESTS: FileEntry("".join(f"{request.line()}\n" for request in requests).encode())}),
             budgets=Budgets(steps=90),
             revocable_scopes=("workshop",),
+            split=self.split_at(difficulty, seed),
         )
 
     def verify(self, state: FinalState) -> Verdict:
