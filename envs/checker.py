@@ -22,7 +22,7 @@ from wardian.envs.errors import NotReset
 from wardian.envs.family import Family
 from wardian.envs.observation import has_control_token
 from wardian.envs.playing import Played, play_idle, play_messages, play_reference
-from wardian.envs.task import Difficulty, TaskId
+from wardian.envs.task import Difficulty, Task, TaskId
 from wardian.sandbox.streams import stream
 from wardian.tools.contract import Json, ToolCall
 from wardian.tools.faults import NONE, PROFILES, REALISTIC, FaultProfile
@@ -88,11 +88,28 @@ def _check_tasks(world: WorldDefinition, seeds: Sequence[int]) -> Iterator[str]:
             yield f"{task.id}: generated for {family.name}/{difficulty.value}/seed-{seed}"
         if family.generate(difficulty, seed).hash != task.hash:
             yield f"{task.id}: generated twice, it is not the same task"
+        yield from _check_declared(family, task)
     for one, other in pairwise(sorted(tasks, key=lambda task: task.hash)):
         if one.hash == other.hash:
             yield f"{one.id}: the same task as {other.id}"
     if has_control_token(world.policy) or any(has_control_token(task.instruction) for task in tasks):
         yield "instruction, policy: holds what looks like a control token of a chat template"
+
+
+def _check_declared(family: Family, task: Task) -> Iterator[str]:
+    """Whether a task is what its family declares."""
+    difficulty, seed = task.id.difficulty, task.id.seed
+    if task.split != (said := family.split_at(difficulty, seed)):
+        yield f"{task.id}: is of the split {task.split}, and its parameters make it {said}"
+    if not family.parameters:
+        return
+    drawn = family.drawn(difficulty, seed)
+    outside = [one.name for one in family.parameters if drawn.get(one.name) not in one.at(difficulty)]
+    broken = [rule.parameter for rule in family.constraints if not rule.kept(drawn)]
+    other = [name for name, value in drawn.items() if task.parameters.get(name) != value]
+    for names, what in ((outside, "out of range"), (broken, "against a constraint"), (other, "not those of the task")):
+        if names:
+            yield f"{task.id}: parameters {what}: {', '.join(names)}"
 
 
 def _check_customers(world: WorldDefinition, seeds: Sequence[int]) -> Iterator[str]:

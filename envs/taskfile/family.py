@@ -5,6 +5,7 @@ import base64
 from wardian.envs.action import Observation
 from wardian.envs.errors import TaskError
 from wardian.envs.family import Family, Solution
+from wardian.envs.splits import Split
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.taskfile.checking import verdict_of
 from wardian.envs.taskfile.loading import dumped
@@ -58,8 +59,11 @@ class WrittenTask(Family):
             files=FileLayer({path: FileEntry(_data(content)) for path, content in spec.setup.files.items()}),
             tools=self.tools,
             budgets=Budgets(**spec.budgets.model_dump(exclude_none=True)),
-            split=spec.split or "train",
+            split=self.split_at(difficulty, seed),
         )
+
+    def split_at(self, difficulty: Difficulty, seed: int) -> str:
+        return self.spec.split or Split.TRAIN
 
     def verify(self, state: FinalState) -> Verdict:
         return verdict_of(self.spec, self.engine, state)
