@@ -19,6 +19,7 @@ from wardian.envs.verifier import FinalState, Verdict
 from wardian.envs.worlds.billing.families import BillingDispute, ErrorRecovery
 from wardian.envs.worlds.billing.families.recovery import TRAPS
 from wardian.envs.worlds.billing.policies import careless
+from wardian.envs.worlds.billing.tools import DESK
 from wardian.envs.worlds.billing.tools.acting import ACTING
 from wardian.envs.worlds.billing.tools.ledger import LEDGER
 from wardian.sandbox.database import SqliteTemplate
@@ -426,7 +427,7 @@ async def test_looking_at_others_changes_nothing(make_env: MakeEnv) -> None:
         call("list_queues"),
         call("my_scopes"),
     ]
-    assert {look.calls[0].tool for look in looks} == {tool.name for tool in WORLD.tools} - set(DONE) - {
+    assert {look.calls[0].tool for look in looks} == {tool.name for tool in DESK} - set(DONE) - {
         *("shell", "read_file", "write_file", "edit_file", "list_files", "find_files", "search_files", "wait", "request_approval")
     }
     async with make_env() as env:
