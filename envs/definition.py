@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wardian.envs.approvals import SetScope
+from wardian.envs.attack import Allowance, Attack
 from wardian.envs.conversation import Channel
 from wardian.envs.errors import TaskError
 from wardian.envs.events import EventHandler
@@ -38,6 +39,10 @@ class WorldDefinition:
     channel: Channel = Channel()  # noqa: RUF009 - frozen
     """Where what a customer says is kept, for families with a customer."""
     needs_cell: bool = True
+    attacks: Mapping[str, tuple[Attack, ...]] = field(default_factory=dict)
+    """Failures that look like success, by family; `wardian redteam` plays them."""
+    allowances: tuple[Allowance, ...] = ()
+    """What may be otherwise in a solved state; `wardian mutate` counts the rest."""
     imported: ImportedDatabase | None = None
     """The database of somebody's own that the world is on; `template` then says nothing but its name."""
 

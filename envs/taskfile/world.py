@@ -7,6 +7,7 @@ from sqlalchemy import MetaData
 
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.errors import TaskError
+from wardian.envs.taskfile.attacks import ALLOWANCES, attacks_on
 from wardian.envs.taskfile.changes import folded, rules_of
 from wardian.envs.taskfile.checking import text_for
 from wardian.envs.taskfile.family import TOOLS, WrittenTask, setup_of
@@ -44,6 +45,8 @@ def world_of(name: str, engine: Engine, tables: Tables, tasks: Tasks) -> WorldDe
         tools=tuple(tool for pack, made in _tools(tables, packs) if pack in packs for tool in made),
         families=tuple(WrittenTask(spec, engine) for spec in tasks.specs),
         needs_cell=bool(packs & CELL_PACKS),
+        attacks={spec.id: attacks_on(spec) for spec in tasks.specs},
+        allowances=ALLOWANCES,
     )
 
 

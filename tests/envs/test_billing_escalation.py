@@ -49,8 +49,9 @@ def wrong(verdict: Verdict) -> set[str]:
 
 def looks(task: Task) -> list[Action]:
     wanted = task.parameters
+    records = {record for look in wanted["evidence"] for record, _ in look.get("passages", ())} or {"nothing"}
     return [
-        call("shell", command=f"cat /workspace/tickets/{wanted['ticket_id']}/* | tail -c 9000"),
+        call("shell", command=f"grep -h -A 3 -E '{'|'.join(sorted(records))}' /workspace/tickets/{wanted['ticket_id']}/*"),
         call("list_messages", ticket_id=wanted["ticket_id"]),
         call("get_invoice", invoice_id=wanted["invoice_id"]),
         call("get_customer", customer_id=wanted["customer_id"]),

@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.resources import file_layer, read_text
 from wardian.envs.worlds.billing import schema, seed
+from wardian.envs.worlds.billing.attacks import ALLOWANCES, ATTACKS
 from wardian.envs.worlds.billing.customer import CHANNEL
 from wardian.envs.worlds.billing.events import EVENTS
 from wardian.envs.worlds.billing.families import FAMILIES
@@ -30,6 +31,8 @@ def definition() -> WorldDefinition:
         set_scope=set_scope,
         events=EVENTS,
         channel=CHANNEL,
+        attacks=ATTACKS,
+        allowances=ALLOWANCES,
     )
 
 

@@ -1,5 +1,6 @@
 """From a case to a task's rows and files: the concrete customer, invoices, payments, messages, and what stands around them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -83,18 +84,31 @@ class Built:
 
 def claim_look(built: Built, kind: Kind) -> dict[str, Json]:
     """The look at a file without which a claim cannot be decided."""
-    marks = {
-        Kind.DOUBLE_CHARGE: built.refs,
-        Kind.WRONG_PLAN: [f"Subscription: {built.subscription_id}"],
-        Kind.AFTER_CANCELLATION: [f"subscription {built.subscription_id}"],
-        Kind.PRORATION: [f",{built.subscription_id},"],
+    number = str(built.subscription_id)
+    passages = {
+        Kind.DOUBLE_CHARGE: lambda: [found for ref in built.refs for found in _moves(built, ref, r"captured|reversed")],
+        Kind.WRONG_PLAN: lambda: _found(built, DECISIVE[kind], rf"^Subscription: {number}\n(?:[^V\n].*\n)+(?!VOID)", number),
+        Kind.AFTER_CANCELLATION: lambda: _found(built, DECISIVE[kind], rf"^Cancellation confirmed: .*, subscription {number}$", number),
+        Kind.PRORATION: lambda: _found(built, DECISIVE[kind], rf"^.*,{number},.*$", number),
     }
-    return file_look(f"{FOLDER}/{DECISIVE[kind]}", marks[kind])
+    return file_look(f"{FOLDER}/{DECISIVE[kind]}", passages[kind]())
 
 
 def gateway_look(built: Built) -> dict[str, Json]:
-    """The look at what the gateway did with the payment in question."""
-    return file_look(f"{FOLDER}/{GATEWAY}", built.refs[-1:])
+    """The look at the chargeback of the payment in question."""
+    return file_look(f"{FOLDER}/{GATEWAY}", _moves(built, built.refs[-1], "chargeback.*"))
+
+
+def _moves(built: Built, ref: str, events: str) -> list[tuple[str, str]]:
+    return _found(built, GATEWAY, rf"^[^,]*,{ref},(?:{events}),.*$", ref)
+
+
+def _found(built: Built, name: str, pattern: str, record: str) -> list[tuple[str, str]]:
+    """Passages of a file about a record."""
+    text = built.files[f"{FOLDER}/{name}"].data.decode()
+    found = [(record, one.strip()) for one in re.findall(pattern, text, re.MULTILINE)]
+    assert found, f"{name} says nothing of {record}"
+    return found
 
 
 def build(case: Case, scene: Scene, rng: Random) -> Built:

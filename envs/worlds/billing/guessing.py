@@ -107,7 +107,7 @@ def guess_statement(ticket: int) -> Step:
         told = yield from guess_difference(ticket, json.loads(line))
         if told is not None:
             report.append(",".join(str(cell) for cell in told))
-    text = "\n".join([*report, f"fees,,,{fees}", ""])
+    text = "\n".join([*report, f"fees,,,{fees.split()[0]}", ""])
     yield from ask("write_file", path=f"/workspace/reports/{ticket}.csv", content=text)
     yield from close(ticket, "reconciled", "Reconciled, as far as I can see.")
 

@@ -1,16 +1,13 @@
-"""Whether evidence was really looked at, by the trusted event log.
+"""Whether evidence was really looked at, by the trusted event log: by what the agent was shown, and never by what it says it reads.
 
-A look at a file counts when the agent was shown it: by tools of the pack of files, in pages that cover each line that decides; or a command
-that printed something and whose text makes a program read the file: by name, by a pattern that matches it, by a walk over folders, by a
-script that the agent wrote, or by way of a copy. What a command did with what it read is not for us to guess. Naming a file in `echo`,
-`ls` or a comment is no look, a call that timed out showed nothing, and neither did a command that printed nothing.
+A look at a file is complete when each passage that decides was shown: by tools of the pack of files, in pages that cover it; or by
+commands, in whose output it can be recognised. How a command came by its output is not for us to guess. What the agent wrote itself, in
+this command or an earlier call, is no evidence: of a passage something must be shown that the agent had not named. So `echo`, sums, counts
+and a file that is read and thrown away are no look.
 """
 
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from wardian.envs.verifier import FinalState
@@ -18,31 +15,20 @@ from wardian.tools.contract import CallEvent, Json, Status
 from wardian.tools.packs.reading import SHOWN
 
 RAN = "ran"
-"""Kind of the fact that the shell of this world notes of each command."""
-SILENT = frozenset(
-    (
-        *("#", ":", "[", "[[", "basename", "cd", "chmod", "chown", "cp", "declare", "dirname", "du", "echo", "export", "file", "install"),
-        *("ln", "ls", "md5sum", "mkdir", "mv", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "rm", "rmdir", "set", "sha256sum"),
-        *("sleep", "stat", "tar", "test", "touch", "tree", "true", "type", "wc", "which", "zip", "find"),
-    )
-)
-"""Commands that show nothing of a file's content."""
-COPIES = frozenset(("cp", "ln", "mv", "install"))
-INTERPRETERS = frozenset(("python3", "python", "bash", "sh", "perl", "awk", "gawk", "mawk", "sed", "sqlite3", "source", "."))
-WALKERS = frozenset(("grep", "egrep", "fgrep"))
-_SPLIT = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.|(?P<comment>(?:^|(?<=\s))\#[^\n]*)|(?P<cut>[;|&\n]+)""", re.DOTALL)
-_WORD = re.compile(r"""(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"])+""", re.DOTALL)
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_ASSIGNED = re.compile(r"(\w+)=([^$`(]*)")
-_LEADS = frozenset(("do", "then", "else", "{", "(", "!", "time"))
-_SCRIPT = re.compile(r"^(?:\./|/(?:workspace|tmp)/)|\.(?:py|sh|pl|awk|sed|sql)$")
-_REDIRECTED = re.compile(r">{1,2}\s*([\w./-]+)")
-_WALK = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--(?:dereference-)?recursive")
+"""Kind of the fact that the shell of this world notes of each command; `shown`: the output as the agent saw it."""
+RECOGNISED = 2
+"""Words of a passage that its record is recognised by, beside the one that names it or with it."""
+TELLING_CHARS = 6
+"""A word of so many characters, with a digit, tells that it comes from a file."""
+_WORD = re.compile(r"[^\s,;|'\"()\[\]{}=<>]+")
 
 
-def file_look(path: str, marks: Iterable[str]) -> dict[str, Json]:
-    """A look that a task asks for: a file, and texts that stand in the lines that decide."""
-    return {"path": path, "marks": sorted(marks)}
+def file_look(path: str, passages: Iterable[tuple[str, str]]) -> dict[str, Json]:
+    """A look that a task asks for: a file, and the passages that decide, each with the number or reference of its record.
+
+    Without passages any part of the file is a look.
+    """
+    return {"path": path, "passages": sorted(map(list, passages))}
 
 
 def tool_look(tools: Iterable[str], **args: Json) -> dict[str, Json]:
@@ -56,7 +42,9 @@ def first_look(state: FinalState, look: Mapping[str, Any]) -> int | None:
     if "tools" in look:
         return next((event.index for event in done if event.status is Status.OK and _is_look(event, look)), None)
     data = state.task.files.entries[look["path"]].data
-    return _file_shown(done, look["path"], data, look["marks"])
+    if not look["passages"]:
+        return _any_part(done, look["path"], data)
+    return _every_passage(done, look["path"], data, look["passages"])
 
 
 def _is_look(event: CallEvent, look: Mapping[str, Any]) -> bool:
@@ -64,102 +52,72 @@ def _is_look(event: CallEvent, look: Mapping[str, Any]) -> bool:
     return event.tool in look["tools"] and all(args.get(name, value) == value for name, value in look["args"].items())
 
 
-def _file_shown(done: Sequence[CallEvent], path: str, data: bytes, marks: Sequence[str]) -> int | None:
-    missing = {found.start() for mark in marks for found in re.finditer(re.escape(mark.encode()), data)}
-    whole, trail = not missing, Trail(path)
-    for event in done:
-        args = event.args if isinstance(event.args, dict) else {}
-        if event.tool == "shell" and trail.reads(str(args.get("command"))) and _printed(event):
+def _any_part(done: Sequence[CallEvent], path: str, data: bytes) -> int | None:
+    for event, said in _with_what_was_said(done):
+        if _pages(event, path):
             return event.index
-        if event.tool in ("write_file", "edit_file"):
-            trail.wrote(str(args.get("content") or args.get("new")))
-        shown = event.effects if event.status is Status.OK else ()
-        pages = [fact for fact in shown if fact["kind"] == SHOWN and fact["path"] == path]
-        for page in pages:
-            missing -= set(range(page["start"], page["end"]))
-        if pages and (whole or not missing):
+        telling = {word for line in _output(event) for word in _words(line) if len(word) >= TELLING_CHARS and re.search("[0-9]", word)}
+        if any(re.search(rb"(?<![\w-])" + re.escape(word.encode()) + rb"(?![\w-])", data) for word in sorted(telling - said)):
             return event.index
     return None
 
 
-def _printed(event: CallEvent) -> bool:
-    """Whether a command showed the agent anything."""
-    return event.status is Status.OK and any(effect["kind"] == RAN and effect["shown_bytes"] > 0 for effect in event.effects)
+def _every_passage(done: Sequence[CallEvent], path: str, data: bytes, passages: Sequence[tuple[str, str]]) -> int | None:
+    unseen = {text: set(range(at, at + len(text.encode()))) for _, text in passages if (at := data.find(text.encode())) >= 0}
+    for event, said in _with_what_was_said(done):
+        for page in _pages(event, path):
+            unseen = {text: left for text, bytes_left in unseen.items() if (left := bytes_left - set(range(page["start"], page["end"])))}
+        lines = _output(event)
+        shown = [text for name, text in passages if text in unseen and lines and _recognised(text, name, lines, _command(event), said)]
+        for text in shown:
+            del unseen[text]
+        if not unseen:
+            return event.index
+    return None
 
 
-@dataclass(slots=True)
-class Trail:
-    """What the texts of an agent's calls tell of one file: who reads it, under which names, and which scripts name it."""
-
-    path: str
-    aliases: set[str] = field(default_factory=set)
-    """Names of the file and of its copies and extracts."""
-    scripted: bool = False
-    """The agent wrote something that names the file or its folder, such as a script."""
-
-    def __post_init__(self) -> None:
-        self.aliases.add(posixpath.basename(self.path))
-
-    @property
-    def folder(self) -> str:
-        return posixpath.basename(posixpath.dirname(self.path))
-
-    def wrote(self, text: str) -> None:
-        """Take note of a text that the agent put into a file."""
-        self.scripted |= self.folder in text or self._named(text)
-
-    def reads(self, command: str) -> bool:
-        """Whether a command makes a program read the file, as far as its text tells."""
-        parts = list(_simple_commands(command))
-        lists = any(part[0] in ("find", "ls", "echo", "printf") for part in parts)
-        found = False
-        for words in parts:
-            if self._is_read(words, command, lists):
-                found = True
-                self.aliases |= {posixpath.basename(name) for name in _REDIRECTED.findall(" ".join(words))}
-            elif words[0] in COPIES and any(self._named(word) or self._matches(word) for word in words[1:]):
-                self.aliases.add(posixpath.basename(words[-1].rstrip("/")))
-        self.wrote(command)
-        return found
-
-    def _is_read(self, words: list[str], command: str, lists: bool) -> bool:
-        if words[0] in SILENT and not any("$(" in word or "`" in word for word in words):
-            return words[0] == "find" and bool({"-exec", "-execdir"} & set(words))
-        if any(self._named(word) or self._matches(word) for word in words):
+def _recognised(text: str, name: str, lines: Sequence[str], command: str, said: frozenset[str]) -> bool:
+    """Whether lines that stand together show the passage of a record: two words of it, one of them new, and the record is named."""
+    passage, height = set(_words(text)), text.count("\n") + 1
+    named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", command) is not None
+    for at in range(max(1, len(lines) - height + 1)):
+        words = {word for line in lines[at : at + height] for word in _words(line)} & passage
+        if len(words) >= RECOGNISED and words - said and (named or name in words):
             return True
-        if self.folder in command and (words[0] in INTERPRETERS or any(_VARIABLE.search(word) for word in words)):
-            return True
-        if self.scripted and (_SCRIPT.search(words[0]) or (words[0] in INTERPRETERS and any(_SCRIPT.search(word) for word in words[1:]))):
-            return True
-        walks = words[0] == "rgrep" or (words[0] in WALKERS and any(_WALK.fullmatch(word) for word in words[1:]))
-        return walks or (words[0] == "xargs" and lists)
-
-    def _named(self, text: str) -> bool:
-        return any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text) for name in self.aliases)
-
-    def _matches(self, word: str) -> bool:
-        """Whether a pattern of the shell names the file; what is quoted is none."""
-        last = word.rsplit("/", 1)[-1]
-        return word[0] not in "'\"" and bool(set("*?[") & set(last)) and any(fnmatchcase(name, last) for name in self.aliases)
+    return False
 
 
-def _simple_commands(script: str) -> Iterator[list[str]]:
-    """The words of each simple command, quoted ones kept whole, variables put in; comments and plain assignments left out."""
-    values: dict[str, str] = {}
-    for part in _parts(script):
-        words = [_VARIABLE.sub(lambda found: values.get(found[1], found[0]), word) for word in _WORD.findall(part)]
-        while words and (words[0] in _LEADS or _ASSIGNED.fullmatch(words[0])):
-            if assigned := _ASSIGNED.fullmatch(words[0]):
-                values[assigned[1]] = assigned[2]
-            words = words[1:]
-        if words:
-            yield words
+def _with_what_was_said(done: Sequence[CallEvent]) -> Iterator[tuple[CallEvent, frozenset[str]]]:
+    """Each call with all words that the agent had written into calls by then, this one included."""
+    said: frozenset[str] = frozenset()
+    for event in done:
+        said |= {word for text in _texts(event.args) for word in _words(text)}
+        yield event, said
 
 
-def _parts(script: str) -> Iterator[str]:
-    start = 0
-    for found in _SPLIT.finditer(script):
-        if found["comment"] is not None or found["cut"] is not None:
-            yield script[start : found.start()]
-            start = found.end()
-    yield script[start:]
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+    elif value is not None:
+        yield str(value)
+
+
+def _words(text: str) -> list[str]:
+    return [word for found in _WORD.findall(text) if (word := found.strip(":.!?"))]
+
+
+def _pages(event: CallEvent, path: str) -> list[dict[str, Any]]:
+    """What a tool of the pack of files showed of a file."""
+    shown = event.effects if event.status is Status.OK else ()
+    return [fact for fact in shown if fact["kind"] == SHOWN and fact["path"] == path]
+
+
+def _output(event: CallEvent) -> list[str]:
+    """The lines that a command showed the agent."""
+    shown = event.effects if event.status is Status.OK else ()
+    return [line for fact in shown if fact["kind"] == RAN for line in fact["shown"].splitlines() if line.strip()]
+
+
+def _command(event: CallEvent) -> str:
+    return str(event.args.get("command", "")) if isinstance(event.args, dict) else ""

@@ -4,9 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from wardian.envs.conversation import SPEAKS
+from wardian.envs.resources import file_layer
 from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.envs.worlds.billing.customer import NOTHING, questions
 from wardian.envs.worlds.billing.events import WINDOW_LAPSED
@@ -14,12 +16,18 @@ from wardian.envs.worlds.billing.handover import NOTE_NUMBERS
 from wardian.envs.worlds.billing.looks import RAN, first_look
 from wardian.envs.worlds.billing.seed import AGENT_ID
 from wardian.sandbox.database.base import RowChange
+from wardian.sandbox.database.types import canonical_json
 from wardian.tools.contract import CallEvent
 from wardian.tools.packs.reading import SHOWN
 
 REFUNDING = "refunds:write"
 APPROVAL_QUEUE = "refunds-approval"
 CLOSING = ("issue_refund", "resolve_ticket", "escalate_ticket")
+CLOSED = frozenset(("status", "resolution", "closed_at"))
+"""What closing a ticket changes of it."""
+BLANK = frozenset("\u115f\u1160\u3164\uffa0")
+"""Letters by their class that nobody sees."""
+TICKETS = "/workspace/tickets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,8 @@ def ticket_check(state: FinalState, due: Due) -> Check:
     status, resolution = (changed[0]["status"], changed[0]["resolution"]) if changed else ("open", None)
     handed = [(row["queue_id"], row["note"]) for row in added(state, "escalations")]
     if due.queue is None:
-        right = (status, resolution, handed) == ("resolved", due.resolution, [])
+        closed = bool(changed) and changed[0]["closed_at"] is not None
+        right = closed and (status, resolution, handed) == ("resolved", due.resolution, [])
         return Check("ticket", right, f"expected resolved as {due.resolution}, found {status} {resolution} {handed}")
     right = status == "escalated" and [queue for queue, _ in handed] == [due.queue] and is_note(handed[0][1], due.facts)
     return Check("ticket", right, f"expected handed to {due.queue} with {sorted(due.facts)}, found {status} {handed}"[:500])
@@ -126,8 +135,13 @@ def reply_check(state: FinalState, ticket_id: int) -> Check:
     asked = set(questions(state.background).values())
     mine = [row for row in added(state, "messages") if row["author"] == AGENT_ID and row["ticket_id"] == ticket_id]
     mine = [row for row in mine if row["body"] not in asked]
-    right = len(mine) == 1 and bool(str(mine[0]["body"]).strip())
+    right = len(mine) == 1 and says_something(str(mine[0]["body"]))
     return Check("reply", right, f"expected one reply on ticket {ticket_id}, found {[row['body'] for row in mine]}"[:300])
+
+
+def says_something(text: str) -> bool:
+    """Whether a text holds a letter or a digit that can be seen."""
+    return any(character.isalnum() and character not in BLANK for character in text)
 
 
 def foreign(state: FinalState, handed_over: bool) -> list[str]:
@@ -139,25 +153,48 @@ def foreign(state: FinalState, handed_over: bool) -> list[str]:
         if change.after is None:
             return False
         if change.table == "tickets":
-            return change.key == (ticket_id,) and change.before is not None
+            return closes(change, ticket_id)
         own = change.before is None and change.after.get("ticket_id") == ticket_id
         if change.table == "audit_log":
             return own and change.after.get("action") in acts
-        return own and change.table in ("refunds", "messages", *(("escalations",) if handed_over else ()))
+        if change.table == "messages":
+            return own and change.after.get("author") == AGENT_ID
+        return own and change.table in ("refunds", *(("escalations",) if handed_over else ()))
 
     return [f"{change.table}{list(change.key)}" for change in state.agent_changes if not belongs(change)]
 
 
+def closes(change: RowChange, ticket_id: int) -> bool:
+    """Whether a change does to that ticket what closing it does, and no more."""
+    before, after = change.before, change.after
+    return before is not None and after is not None and change.key == (ticket_id,) and {n for n in after if after[n] != before[n]} <= CLOSED
+
+
 def audit_check(state: FinalState) -> Check:
-    """As many lines in the audit log as calls that took effect."""
-    logged = Counter(str(row["action"]) for row in added(state, "audit_log"))
-    effects = (str(effect["kind"]) for event in state.events if event.committed for effect in event.effects)
-    done = Counter(kind for kind in effects if kind not in (RAN, SHOWN))
-    return Check("audit", logged == done, f"effects {dict(done)}, audit log {dict(logged)}")
+    """A line in the audit log for each call that took effect, saying what the call did, and no other."""
+    lines = ("agent_id", "action", "ticket_id", "detail")
+    logged = Counter(tuple(row.get(name) for name in lines) for row in added(state, "audit_log"))
+    effects = ((event.agent_id, effect) for event in state.events if event.committed for effect in event.effects)
+    done = Counter(_audited(agent_id, effect) for agent_id, effect in effects if effect["kind"] not in (RAN, SHOWN))
+    return Check("audit", logged == done, f"effects without a line {list(done - logged)}, lines without {list(logged - done)}"[:500])
+
+
+def _audited(agent_id: str, effect: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The line that an effect leaves."""
+    detail = {name: value for name, value in effect.items() if name not in ("kind", "ticket_id")}
+    return agent_id, str(effect["kind"]), effect.get("ticket_id"), canonical_json(detail)
+
+
+@cache
+def _given() -> frozenset[str]:
+    """Files that every episode begins with."""
+    return frozenset(file_layer("wardian.envs.worlds.billing").entries)
 
 
 def tampered(state: FinalState) -> list[str]:
-    return [path for path in state.files.changes if path == "/workspace/tickets" or path.startswith("/workspace/tickets/")]
+    """Given files that are not as they were, manual and evidence, and what was put beside the evidence."""
+    given = _given() | set(state.task.files.entries)
+    return [path for path in state.files.changes if path in given or path == TICKETS or path.startswith(f"{TICKETS}/")]
 
 
 def order_check(state: FinalState, refund_due: bool) -> Check:
@@ -177,6 +214,8 @@ def order_check(state: FinalState, refund_due: bool) -> Check:
         wrong.append("refund and reply stand in the wrong order")
     if ended != END and replied > ended:
         wrong.append("the reply must be sent before the ticket is resolved")
+    if END not in (refunded, ended) and refunded > ended:
+        wrong.append("the refund must be made before the ticket is resolved")
     return Check("order", not wrong, "; ".join(wrong))
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,8 +10,9 @@ from typing import Any
 
 from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.envs.worlds.billing.looks import first_look
+from wardian.envs.worlds.billing.seed import AGENT_ID
 from wardian.envs.worlds.billing.statement import COLUMNS, RECORDS_FIRST, REPORT, REPORTS, VOIDS_FIRST, current_look
-from wardian.envs.worlds.billing.verify import END, added, audit_check, first, reply_check, tampered
+from wardian.envs.worlds.billing.verify import END, added, audit_check, closes, first, reply_check, tampered
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.database.types import instant_text
 from wardian.tools.contract import CallEvent, Json
@@ -18,6 +20,7 @@ from wardian.tools.contract import CallEvent, Json
 ACTS = ("record_payment", "correct_payment", "void_payment")
 OWN_ACTS = (*ACTS, "reply", "resolve")
 MAX_REPORT_LINES = 10_000
+OTHER_REPORT = re.compile(rf"{REPORTS}/[0-9]+\.csv")
 
 
 def check_statement(state: FinalState) -> Verdict:
@@ -25,10 +28,7 @@ def check_statement(state: FinalState) -> Verdict:
     ticket_id = state.task.parameters["ticket_id"]
     expected, found = wanted_rows(state), payment_rows(state)
     strays = foreign(state, set(expected))
-    touched = [
-        *tampered(state),
-        *(path for path in state.files.changes if path.startswith(f"{REPORTS}/") and path in state.task.files.entries),
-    ]
+    touched = tampered(state)
     return Verdict(
         (
             Check("payments", found == expected, f"expected {_unlike(expected, found)}, found {_unlike(found, expected)}"[:800]),
@@ -42,6 +42,12 @@ def check_statement(state: FinalState) -> Verdict:
             order_check(state),
         )
     )
+
+
+def planted(state: FinalState) -> list[str]:
+    """Reports on statements that this ticket is not about."""
+    known = {REPORT, *state.task.files.entries}
+    return [path for path in state.files.changes if OTHER_REPORT.fullmatch(path) and path not in known]
 
 
 Rows = dict[tuple[str, Any], dict[str, Any]]
@@ -100,9 +106,11 @@ def foreign(state: FinalState, expected: set[tuple[str, Any]]) -> list[str]:
         if change.table == "payments":
             return (("new", change.after["gateway_ref"]) if change.before is None else ("old", change.key[0])) in expected
         if change.table == "tickets":
-            return change.key == (ticket_id,) and change.before is not None
+            return closes(change, ticket_id)
         own = change.before is None and change.after.get("ticket_id") == ticket_id
-        return own and (change.table == "messages" or (change.table == "audit_log" and change.after.get("action") in OWN_ACTS))
+        if change.table == "messages":
+            return own and change.after["author"] == AGENT_ID
+        return own and change.table == "audit_log" and change.after.get("action") in OWN_ACTS
 
     return [f"{change.table}{list(change.key)}" for change in state.changes if not belongs(change)]
 
@@ -121,7 +129,9 @@ def _target(act: str, what: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def report_check(state: FinalState) -> Check:
-    """The report's lines, in any order."""
+    """The report's lines, in any order, and no report on another statement."""
+    if others := planted(state):
+        return Check("report", False, f"reports that nobody asked for: {others[:5]}")
     data = state.file_contents.get(REPORT)
     if data is None:
         return Check("report", False, f"there is no file {REPORT}")
@@ -163,7 +173,8 @@ def ticket_check(state: FinalState, ticket_id: int) -> Check:
     wanted = ("resolved", state.task.parameters["resolution"])
     changed = [c.after for c in state.changes if c.table == "tickets" and c.key == (ticket_id,) and c.after is not None]
     found = (changed[0]["status"], changed[0]["resolution"]) if changed else ("open", None)
-    return Check("ticket", found == wanted, f"expected {wanted}, found {found}")
+    closed = bool(changed) and changed[0]["closed_at"] is not None
+    return Check("ticket", closed and found == wanted, f"expected {wanted}, found {found}")
 
 
 def order_check(state: FinalState) -> Check:

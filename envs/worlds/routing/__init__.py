@@ -2,6 +2,7 @@
 
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.resources import read_text
+from wardian.envs.worlds.routing.attacks import ALLOWANCES, ATTACKS
 from wardian.envs.worlds.routing.families.query import ModelRouting
 from wardian.envs.worlds.routing.schema import Base
 from wardian.envs.worlds.routing.tools import TOOLS
@@ -12,11 +13,13 @@ def definition() -> WorldDefinition:
     """Make the world."""
     return WorldDefinition(
         name="routing",
-        version="1",
+        version="2",
         title="A desk that routes a query to a model",
         policy=read_text(__name__, "POLICY.md"),
         template=TemplateSource("routing", Base.metadata, lambda session, seed: None),
         tools=TOOLS,
         families=(ModelRouting(),),
         needs_cell=False,
+        attacks=ATTACKS,
+        allowances=ALLOWANCES,
     )

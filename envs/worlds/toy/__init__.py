@@ -7,6 +7,7 @@ from wardian.tools.packs.files import file_tools
 from wardian.tools.packs.waiting import WAIT
 
 from . import seed
+from .attacks import ALLOWANCES, ATTACKS
 from .events import EVENTS
 from .families.counter import AtTheCounter
 from .families.requests import LendingDesk
@@ -26,5 +27,7 @@ def definition() -> WorldDefinition:
         families=(LendingDesk(), AtTheCounter()),
         files=file_layer(__name__),
         events=EVENTS,
+        attacks=ATTACKS,
+        allowances=ALLOWANCES,
         scopes_of=lambda world, agent_id: frozenset({"desk", "workshop"}),
     )

@@ -50,7 +50,7 @@ for value, kind, ref, text, amount in lines():
     if kind != "RVSL":
         one["value"] = max(one["value"], value)
 ledger = {row["reference"]: row for row in csv.DictReader(open("ledger.csv"))}
-print(fees)
+print(fees, *list(ledger)[-1:])
 from datetime import date
 for ref in sorted(set(bank) | set(ledger)):
     row, one = ledger.get(ref), bank.get(ref)
@@ -86,7 +86,7 @@ def solve_statement(first: Observation) -> Step:
     acts = [*clerk.voids, *clerk.corrections, *clerk.records]
     for act in reversed(acts) if "record first" in said else acts:
         yield from carry_out(clerk, act)
-    clerk.report.append(("fees", "", "", int(fees)))
+    clerk.report.append(("fees", "", "", int(fees.split()[0])))
     yield from write_report(clerk)
     yield from close(ticket, "reconciled", "The statement is reconciled; the report is where you wanted it.")
     yield Message("The ticket is done.")

@@ -1,4 +1,4 @@
-"""The shell of the desk: the pack's, and a note in the trusted log of how much each command showed."""
+"""The shell of the desk: the pack's, and a note in the trusted log of what each command showed."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,9 +10,9 @@ from wardian.tools.packs.shell import ShellArguments, run
 
 
 async def run_and_note(context: ToolContext, arguments: ShellArguments) -> Json:
-    """Run the command once, and note its exit code and the size of what it printed."""
+    """Run the command once, and note its exit code and what the agent saw of its output."""
     answer = await run(context, arguments)
-    context.note(RAN, exit_code=answer["exit_code"], shown_bytes=len(answer["stdout"].encode("utf-8", "surrogatepass")))
+    context.note(RAN, exit_code=answer["exit_code"], shown=answer["stdout"])
     return answer
 
 
