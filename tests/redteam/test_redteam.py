@@ -21,6 +21,7 @@ Names: TypeAlias = tuple[str, ...]
 SOME = {
     "billing-dispute": ("invisible_reply", "thrown_away", "counted", "policy_edited", "halves"),
     "error-recovery": ("first_line", "paid_twice"),
+    "chargeback-fraud": ("links_unseen",),
     "policy-escalation": ("wide_digits", "readme_edited"),
     "statement-reconciliation": ("report_planted", "report_linked", "report_fifo", "sum_right"),
 }
