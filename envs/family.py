@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from wardian.envs.action import Action, Observation
 from wardian.envs.customer import Customer
+from wardian.envs.expected import Expected
 from wardian.envs.hearing import Heard
 from wardian.envs.parameters import Constraint, Parameter, draw
 from wardian.envs.reward import RewardSpec
@@ -56,6 +57,8 @@ class Family(ABC):
     """The checks of its verdicts: success and hard failures."""
     reward: RewardSpec = RewardSpec()
     """What a verdict and the costs on the way to it are worth."""
+    expected: Expected = Expected()
+    """Which shares of its tasks scripted policies solve; `wardian qa` compares."""
     ends_on_effects: tuple[str, ...] = ()
     """Kinds of effects in the event log that end the episode at once, such as damage that cannot be undone. The kind is the
     end cause."""
