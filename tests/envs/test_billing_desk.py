@@ -27,6 +27,7 @@ ABSENT = 999_999
 REFUND: dict[str, Any] = {"payment_id": PAYMENT, "ticket_id": TICKET, "amount_cents": 100, "reason": "goodwill"}
 TEXTS: dict[tuple[str, str], dict[str, Any]] = {
     ("find_customers", "query"): {},
+    ("find_accounts", "value"): {"kind": "card"},
     ("apply_credit", "reason"): {"customer_id": CUSTOMER, "ticket_id": TICKET, "amount_cents": 1},
     ("open_dispute", "reason"): {"payment_id": PAYMENT, "ticket_id": TICKET},
     ("change_plan", "plan"): {"subscription_id": SUBSCRIPTION, "ticket_id": TICKET},

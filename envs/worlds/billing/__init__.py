@@ -9,7 +9,7 @@ from wardian.envs.worlds.billing.attacks import ALLOWANCES, ATTACKS
 from wardian.envs.worlds.billing.customer import CHANNEL
 from wardian.envs.worlds.billing.events import EVENTS
 from wardian.envs.worlds.billing.families import FAMILIES
-from wardian.envs.worlds.billing.tools import TOOLS
+from wardian.envs.worlds.billing.tools import EVERY
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.world import World
 
@@ -24,7 +24,7 @@ def definition() -> WorldDefinition:
         template=TemplateSource(
             "billing", schema.Base.metadata, seed.seed_rows, seed.SEED, builder_modules=(seed.__name__, schema.__name__)
         ),
-        tools=TOOLS,
+        tools=EVERY,
         families=FAMILIES,
         files=file_layer(__name__),
         scopes_of=scopes_of,

@@ -1,4 +1,4 @@
-"""Tools of the support desk: what looks, what acts, and what every world has."""
+"""Tools of the support desk: what looks, what acts, what shows which accounts belong together; and those of the packs."""
 
 from typing import Any
 
@@ -12,8 +12,10 @@ from wardian.tools.contract import Tool
 from wardian.tools.packs.files import file_tools
 from wardian.tools.packs.waiting import WAIT
 
+TOOLS = (*READING, *ACTING, *LEDGER, *LINKING)
+"""The desk's own."""
 DESK: tuple[Tool[Any], ...] = (*READING, *ACTING, *LEDGER, SHELL, *file_tools(notes=True), WAIT, REQUEST_APPROVAL)
 """What the agent has in every task."""
-TOOLS = (*DESK, *LINKING)
+EVERY = (*DESK, *LINKING)
 
-__all__ = ["DESK", "LINKING", "TOOLS"]
+__all__ = ["DESK", "EVERY", "LINKING", "TOOLS"]
