@@ -30,6 +30,13 @@ class Verdict:
     def __post_init__(self) -> None:
         if not self.checks:
             raise ValueError("checks: a verdict without checks says nothing")
+        for check in self.checks:
+            # A text, a number or NaN would count as passed.
+            if type(check.passed) is not bool or type(check.hard) is not bool:
+                raise ValueError(f"checks: {check.name!r} is passed={check.passed!r}, hard={check.hard!r}; give True or False")
+        names = [check.name for check in self.checks]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"checks: two are called {', '.join(twice)}; each has a name of its own")
 
     @property
     def succeeded(self) -> bool:

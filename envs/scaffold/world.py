@@ -53,7 +53,10 @@ From the folder that holds `{name}/`:
 
     wardian run {name}:definition --policy expert
     python -m pytest {name}
+    wardian redteam {name}:definition
+    wardian mutate {name}:definition
 
+The last two attack the verifiers: with the failures of `attacks.py`, which look like success, and with mutants of solved states.
 `wardian new tool NAME --world {name}` adds a tool. Raise `version` in `definition()` when episodes of the changed world are no longer
 those of the old one: a replay refuses logs of another version.
 """

@@ -41,17 +41,19 @@ class Judged:
     fate: Fate
     note: str = ""
     """The reason of an allowance, or what was raised."""
+    failed: tuple[str, ...] = ()
+    """Checks that failed."""
 
 
 def judge(mutant: Mutant, verify: Callable[[FinalState], Verdict], allowances: Sequence[Allowance]) -> Judged:
     """Let a verifier see a mutant."""
     task_id, family = str(mutant.state.task.id), mutant.state.task.id.family
     try:
-        passed = verify(mutant.state).succeeded
+        checks = verify(mutant.state).checks
     except Exception as error:  # noqa: BLE001 - whatever a verifier raises is what is looked for
         return Judged(task_id, mutant.name, mutant.detail, Fate.RAISED, f"{type(error).__name__}: {error}")
-    if not passed:
-        return Judged(task_id, mutant.name, mutant.detail, Fate.KILLED)
+    if failed := tuple(check.name for check in checks if not check.passed):
+        return Judged(task_id, mutant.name, mutant.detail, Fate.KILLED, failed=failed)
     allowance = next((one for one in allowances if allows(one, family, mutant.name)), None)
     if allowance is not None:
         return Judged(task_id, mutant.name, mutant.detail, Fate.ALLOWED, allowance.reason)
@@ -84,6 +86,12 @@ class Score:
         """Share of the mutants that fail, of all that are not allowed; 0 where there are none."""
         counted = len(self.judged) - self.count(Fate.ALLOWED)
         return self.count(Fate.KILLED) / counted if counted else 0.0
+
+    def killed_by(self) -> dict[str, tuple[int, int]]:
+        """For each check: mutants that it failed on, and those of them that it failed on alone."""
+        killed = [one.failed for one in self.judged if one.fate is Fate.KILLED]
+        names = dict.fromkeys(name for failed in killed for name in failed)
+        return {name: (sum(name in failed for failed in killed), sum(failed == (name,) for failed in killed)) for name in names}
 
     @property
     def survivors(self) -> tuple[Judged, ...]:

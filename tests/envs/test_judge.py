@@ -1,5 +1,6 @@
 """A verifier that breaks gives no verdict, and never a reward."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -52,6 +53,26 @@ async def test_exiting_the_process_is_raising() -> None:
 async def test_what_is_no_verdict_is_none() -> None:
     with pytest.raises(VerifierBroken, match="returned float"):
         await judge(Judged(lambda state: 1.0), state(), None, 5)  # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize("passed", ["no", 0.5, math.nan, None, 1])
+async def test_a_check_that_is_neither_true_nor_false_is_no_verdict(passed: object) -> None:
+    with pytest.raises(VerifierBroken, match="give True or False"):
+        await judge(Judged(lambda state: Verdict((Check("a", passed),))), state(), None, 5)  # type: ignore[arg-type]
+
+
+async def test_two_checks_of_one_name_are_no_verdict() -> None:
+    with pytest.raises(VerifierBroken, match="two are called a"):
+        await judge(Judged(lambda state: Verdict((Check("a", True), Check("a", False)))), state(), None, 5)
+
+
+async def test_a_verdict_that_comes_too_late_is_none() -> None:
+    def slow(state: FinalState) -> Verdict:
+        time.sleep(0.3)
+        return GOOD
+
+    with pytest.raises(VerifierBroken, match=r"did not finish within 0\.05 s"):
+        await judge(Judged(slow), state(), None, 0.05)
 
 
 async def test_hanging_ends_at_the_deadline_and_the_thread_is_ended_too() -> None:

@@ -55,6 +55,12 @@ def test_the_score_leaves_out_what_is_allowed_and_counts_what_raised_against() -
     assert unused((CLOCK, Allowance("file_added *", "scratch")), [score]) == [Allowance("file_added *", "scratch")]
 
 
+def test_checks_are_counted_by_what_only_they_saw() -> None:
+    failed = [("a",), ("a", "b"), ("a",)]
+    score = Score("f", [Judged("t", "nudged own x.y", "", Fate.KILLED, failed=names) for names in failed])
+    assert score.killed_by() == {"a": (3, 2), "b": (1, 0)}
+
+
 def test_a_further_change_is_laid_over_those_that_were() -> None:
     def change(key: int, before: int | None, after: int | None) -> RowChange:
         return RowChange("t", (key,), *({"v": value} if value is not None else None for value in (before, after)))

@@ -19,7 +19,7 @@ from wardian.rollouts.redteam.mutating import mutate
 pytestmark = pytest.mark.anyio
 Names: TypeAlias = tuple[str, ...]
 SOME = {
-    "billing-dispute": ("invisible_reply", "thrown_away", "counted", "policy_edited", "halves"),
+    "billing-dispute": ("reward_planted", "invisible_reply", "thrown_away", "counted", "policy_edited", "halves"),
     "error-recovery": ("first_line", "paid_twice"),
     "chargeback-fraud": ("links_unseen",),
     "policy-escalation": ("wide_digits", "readme_edited"),

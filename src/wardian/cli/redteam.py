@@ -120,6 +120,8 @@ def _print_scores(scores: Sequence[Score]) -> None:
         table.add_row(score.family, f"{score.score:.3f}", str(len(score.judged)), *map(str, fates), str(score.impossible))
     _console().print(table)
     for score in scores:
+        alone = ", ".join(f"{name} {many} ({only})" for name, (many, only) in score.killed_by().items())
+        print(f"checks: {score.family}: mutants that each fails on (and it alone): {alone}")
         for one in score.survivors[:SHOWN]:
             print(f"{one.fate.value}: {one.task_id}: {one.name}: {one.detail} {one.note}".rstrip())
         for reason in sorted({one.note for one in score.judged if one.fate is Fate.ALLOWED}):
@@ -137,6 +139,7 @@ def _json(score: Score) -> dict[str, Any]:
         **{fate.value: score.count(fate) for fate in Fate},
         "impossible": score.impossible,
         "operators": {name: {fate.value: number for fate, number in fates.items()} for name, fates in score.by_operator().items()},
+        "checks": {name: {"failed": many, "failed_alone": alone} for name, (many, alone) in score.killed_by().items()},
         "survivors": [asdict(one) for one in score.survivors],
         "allowances": sorted({one.note for one in score.judged if one.fate is Fate.ALLOWED}),
     }
