@@ -19,7 +19,7 @@ DESK = (
     Condition("lent", "the new loans are those that the policy grants: item, member, days"),
     Condition("returned", "what was brought back is back"),
     Condition("report", "the report has a line for each request, in their order"),
-    Condition("nothing_else", "no other row was touched"),
+    Condition("nothing_else", "no other row was touched, and no file that the agent was given"),
     STOCK,
 )
 COUNTER = (Condition("lent", "the one loan is what the member wanted in the end"), DESK[3], STOCK)
