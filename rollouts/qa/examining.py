@@ -22,6 +22,7 @@ from wardian.rollouts.qa.rewards import comparable, on_the_way
 from wardian.rollouts.qa.schema import lines_are_valid
 from wardian.rollouts.qa.speed import measured
 from wardian.rollouts.qa.truncation import accounted, told_apart
+from wardian.rollouts.qa.verifiers import withstand
 from wardian.sandbox.database.choice import DatabaseChoice
 from wardian.sandbox.errors import SandboxError
 from wardian.tools.faults import FaultProfile
@@ -38,6 +39,7 @@ CHECKS = (
     Check("replay", "Does another process, under another hash seed, reproduce every step?", replayed),
     Check("isolation", "Does a reset leave nothing of the episodes before, those of vandals included?", isolated),
     Check("baselines", "Do scripted policies come to what is expected: expert high, careless low, idle near zero?", scripted),
+    Check("verifiers", "Do the verifiers withstand failures that look like success, and mutants of solved states?", withstand),
     Check("mishaps", "Has everything that goes wrong a defined outcome?", defined),
     Check("truncation", "Does a budget end every episode, and is it counted as that?", accounted),
     Check("distribution", "What is trained on: which mixture, how hard, how often the same, and where does the policy succeed?", audited),

@@ -11,6 +11,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from wardian.envs.action import Message, Observation, call
+from wardian.envs.attack import attack, without
+from wardian.envs.attack import put as putting_in
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.expected import Expected
 from wardian.envs.family import Family, Solution
@@ -89,6 +91,8 @@ class Shelf(Family):
     """How often the reference looks."""
     guess: tuple[str, ...] = ()
     """What the reference puts where it cannot see what is wanted."""
+    lenient: bool = False
+    """The verifier looks at no more words than are wanted."""
     lost: Callable[[int], bool] = lambda seed: False
     """Seeds whose tasks nobody can solve."""
 
@@ -110,6 +114,7 @@ class Shelf(Family):
             notes = list(session.scalars(select(Note.word).order_by(Note.id)))
             wishes = list(session.scalars(select(Wish.word).order_by(Wish.id)))
         wanted = list(state.task.parameters["words"])
+        notes = notes[: len(wanted)] if self.lenient else notes
         untouched = wishes == [row["word"] for row in state.task.rows["wishes"]]
         return Verdict((Check("words", notes == wanted, f"wanted {wanted}, found {notes}"), Check("wishes_kept", untouched)))
 
@@ -125,6 +130,12 @@ class Shelf(Family):
         yield Message("Done.")
 
 
+ATTACKS = (
+    attack("claim_only", "says that it is done", without("put"), "words"),
+    attack("one_more", "puts a word that nobody wants", putting_in("", call("put", word="zinc")), "words"),
+)
+
+
 def world(*families: Family, version: str = "1", **changes: Any) -> WorldDefinition:
     return WorldDefinition(
         name="shelf",
@@ -135,6 +146,7 @@ def world(*families: Family, version: str = "1", **changes: Any) -> WorldDefinit
         tools=changes.pop("tools", tools()),
         families=families or (Shelf(), Shelf(name="other-shelf", evaluation_only=True)),
         needs_cell=False,
+        attacks={"shelf": ATTACKS, "other-shelf": ATTACKS},
         **changes,
     )
 
@@ -174,6 +186,10 @@ def isolation() -> WorldDefinition:
 
 def baselines() -> WorldDefinition:
     return world(Shelf(lost=lambda seed: seed % 2 == 0))
+
+
+def verifiers() -> WorldDefinition:
+    return world(Shelf(lenient=True))
 
 
 def mishaps() -> WorldDefinition:
