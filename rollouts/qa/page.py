@@ -20,11 +20,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(report: Report, lab: Lab) -> str:
-    """Write the report.
-
-    Raises:
-        UsageProblem: matplotlib is not installed.
-    """
+    """Write the report. Needs matplotlib."""
     return "\n".join(_lines(report, lab))
 
 

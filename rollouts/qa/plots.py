@@ -4,10 +4,10 @@ import io
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.qa.courses import grouped, share
 from wardian.rollouts.qa.lab import Lab
 from wardian.rollouts.qa.outcome import Report
+from wardian.rollouts.redteam.mutants import ENOUGH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,24 +16,20 @@ GREEN, BLUE = "#3b7a57", "#5b7fa6"
 
 
 def plots(report: Report, lab: Lab) -> Iterator[tuple[str, str]]:
-    """Captions and pictures.
-
-    Raises:
-        UsageProblem: matplotlib is not installed.
-    """
+    """Captions and pictures. Needs matplotlib."""
     yield "Share of solved episodes, by policy and family", _drawn(lambda axes: _success(axes, lab))
     yield "Returns by family, each dot an episode", _drawn(lambda axes: _returns(axes, lab))
     yield "Steps of the expert by family and difficulty", _drawn(lambda axes: _steps(axes, lab))
     yield "What ended the audited episodes", _drawn(lambda axes: _causes(axes, lab))
+    if any(score for score in _scores(report).values()):
+        yield "Share of mutants of solved states that the verifiers fail", _drawn(lambda axes: _mutants(axes, report))
     yield "Resets of the reference mix, wait for a cell included", _drawn(lambda axes: _resets(axes, lab))
 
 
 def _drawn(draw: Callable[["Axes"], None]) -> str:
-    try:
-        import matplotlib
-        import matplotlib.figure
-    except ImportError:
-        raise UsageProblem("html: its plots need matplotlib; it comes with `pip install 'wardian[dev]'`") from None
+    import matplotlib
+    import matplotlib.figure
+
     with matplotlib.rc_context({"svg.hashsalt": "wardian", "svg.fonttype": "path"}):
         figure = matplotlib.figure.Figure(figsize=(9, 3.6), layout="constrained")
         draw(figure.subplots())
@@ -87,3 +83,17 @@ def _resets(axes: "Axes", lab: Lab) -> None:
     axes.hist(lab.tally.starts_ms, bins=30, color=GREEN)
     axes.set_xlabel("ms")
     axes.set_ylabel("resets")
+
+
+def _scores(report: Report) -> dict[str, float]:
+    figures = next((one.outcome.figures for one in report.results if one.name == "verifiers"), {})
+    return {family: row["score"] for family, row in figures.items()}
+
+
+def _mutants(axes: "Axes", report: Report) -> None:
+    scores = _scores(report)
+    bars = axes.barh([_label(name) for name in scores], list(scores.values()), color=GREEN)
+    axes.bar_label(bars, fmt="%.3f", padding=3)
+    axes.axvline(ENOUGH, color="grey", linestyle=":", label=f"{ENOUGH} is asked for")
+    axes.set_xlim(0, 1.1)
+    axes.legend(fontsize="small", loc="lower left")

@@ -2,13 +2,16 @@
 
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from wardian.cli import build_app
 from wardian.envs.expected import Expected
 from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty, TaskId
@@ -92,21 +95,37 @@ async def test_a_check_that_breaks_has_failed_and_hides_no_other(tmp_path: Path,
     assert failed(await report_of("sound", tmp_path)) == {"replay": ["the check could not be carried out: RuntimeError: no such process"]}
 
 
-def qa(wardian: Any, *arguments: object) -> Any:
-    return wardian("qa", "qa_worlds:sound", "--cells", "1", "--faults", "none", *arguments)
-
-
 def test_the_command_gives_an_object_and_a_page_that_fetches_nothing(wardian: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HERE)
-    ran = qa(wardian, "--json", "--html", tmp_path / "qa.html", "--out", tmp_path / "out", "--min-episodes-per-s", "1e9")
+    kept = ("--html", tmp_path / "qa.html", "--out", tmp_path / "out")
+    ran = wardian("qa", SOUND, "--cells", "1", "--faults", "none", "--json", "--min-episodes-per-s", "1e9", *kept)
     found = json.loads(ran.stdout)
     assert (ran.returncode, found["failed"], found["world"]) == (1, ["speed"], "shelf@1"), ran.stderr
     assert json.loads((tmp_path / "out" / "qa.json").read_text()) == found
     html = (tmp_path / "qa.html").read_text()
-    assert html.count("<svg") == 5
+    assert html.count("<svg") == 6
     assert not re.search(r"""<script|<img|<link|@import|(src|href)=(?!["']?#)|url\((?!#)""", html)
-    again = qa(wardian, "--out", tmp_path / "out", "--trajectories", tmp_path / "nowhere")
-    assert (again.returncode, "out: " in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--html", ".", "html: . is a folder; name a file"),
+        ("--trajectories", "nowhere", "nowhere: is not there"),
+        ("--out", "used", "out: used holds episodes already; name a new folder"),
+        ("--faults", "cruel", "faults: no profile 'cruel'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is(
+    option: str, value: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / FILE).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    ran = CliRunner().invoke(build_app(), ["qa", SOUND, option, value])
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert says in ran.stderr
 
 
 def test_what_a_world_or_an_agent_says_is_escaped(sound: Lab) -> None:

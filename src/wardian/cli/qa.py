@@ -1,5 +1,6 @@
 """`wardian qa`: the checks that should precede a first training job."""
 
+import importlib.util
 import json
 import os
 import sys
@@ -23,7 +24,7 @@ from wardian.rollouts.qa.examining import examine, open_lab
 from wardian.rollouts.qa.lab import Asked
 from wardian.rollouts.qa.outcome import Report, Result, Verdict
 from wardian.rollouts.qa.page import page
-from wardian.rollouts.trajectory import FILE
+from wardian.rollouts.trajectory import FILE, files_of
 
 REPORT = "qa.json"
 COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.MEASURED: "cyan", Verdict.NOT_JUDGED: "yellow"}
@@ -60,15 +61,18 @@ def qa(
     with errors_end_the_command(), ExitStack() as stack:
         parameters: dict[str, Any] = {"world": world, "template": template, "tasks": tasks, "db": None, "db_url": None}
         found = settle(parameters)
+        chosen = profile(faults, found)
+        if trajectories is not None:
+            files_of(trajectories)
+        if html is not None:
+            _writable(html)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-qa-"))) if out is None else _empty(out)
         keep_copy(found, folder)
         asked = Asked(seeds, cells, max_reset_ms, min_episodes_per_s, trajectories, tasks)
         shown = stderr()
 
         async def run() -> Report:
-            async with open_lab(
-                found, parameters["world"], profile(faults, found), asked, folder, database=database.asked(parameters)
-            ) as lab:
+            async with open_lab(found, parameters["world"], chosen, asked, folder, database=database.asked(parameters)) as lab:
                 report = await examine(lab, lambda result: None if as_json else _progress(shown, result))
                 if html is not None:
                     html.write_text(page(report, lab), "utf-8")
@@ -89,6 +93,15 @@ def _empty(out: Path) -> Path:
         raise UsageProblem(f"out: {out} holds episodes already; name a new folder")
     out.mkdir(parents=True, exist_ok=True)
     return out
+
+
+def _writable(html: Path) -> None:
+    """Look before all the work whether the report can be made."""
+    if html.is_dir():
+        raise UsageProblem(f"html: {html} is a folder; name a file")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UsageProblem("html: its plots need matplotlib; it comes with `pip install 'wardian[dev]'`")
+    html.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _progress(console: Console, result: Result) -> None:
