@@ -10,6 +10,7 @@ from wardian.envs.conversation import Channel
 from wardian.envs.errors import TaskError
 from wardian.envs.events import EventHandler
 from wardian.envs.family import Family
+from wardian.envs.variants import Operator
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.database.imports import ImportedDatabase
 from wardian.sandbox.files import FileLayer
@@ -38,6 +39,8 @@ class WorldDefinition:
     """How background events are carried out, by kind."""
     channel: Channel = Channel()  # noqa: RUF009 - frozen
     """Where what a customer says is kept, for families with a customer."""
+    operators: tuple[Operator, ...] = ()
+    """What makes variants of its tasks, beside the operator `fault`, which every world has."""
     needs_cell: bool = True
     attacks: Mapping[str, tuple[Attack, ...]] = field(default_factory=dict)
     """Failures that look like success, by family; `wardian redteam` plays them."""

@@ -9,6 +9,7 @@ from wardian.envs.snapshot import Snapshot
 from wardian.envs.splits import must_be
 from wardian.envs.task import Task, TaskId
 from wardian.envs.tokens import Tokenizer
+from wardian.envs.variants import task_of
 from wardian.envs.versions import check_versions, world_versions
 from wardian.sandbox.errors import SnapshotRefused
 from wardian.sandbox.sealed import start_of
@@ -35,7 +36,7 @@ class KnownTasks:
         """
         parsed = TaskId.parse(task_id)
         family = self._world.family(parsed.family)
-        task = family.generate(parsed.difficulty, parsed.seed)
+        task = task_of(self._world, parsed)
         must_be(self._split, task_id, task.split)
         return task, family
 

@@ -34,6 +34,12 @@ async def play_reference(env: ToolEnvironment, task_id: str, seed: int = 0) -> P
     return await _play(env, first, family.reference(first))
 
 
+async def play_on(env: ToolEnvironment, first: Observation) -> Played:
+    """Play the reference solution in an episode that runs already, such as a restored one; `first` is what its agent saw first."""
+    family = env.world.family(env.reset_info.task.id.family)
+    return await _play(env, first, family.reference(first))
+
+
 async def play_idle(env: ToolEnvironment, task_id: str, seed: int = 0) -> Played:
     """Do nothing but say that it is done, until the episode is over."""
     first = await env.reset(task_id, seed)

@@ -1,6 +1,7 @@
 """A task: one instance of a family, a pure function of (family, difficulty, seed)."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
@@ -14,6 +15,9 @@ from wardian.sandbox.fingerprint import digest
 from wardian.tools.contract import Json
 from wardian.tools.faults import DueFault
 
+VARIATION = re.compile(r"[a-z_]+(\.[a-z0-9_]+)*(\+[a-z_]+(\.[a-z0-9_]+)*)*")
+"""Operators with their arguments, such as `distractor.1+fault.lend_item.0.timeout_after`."""
+
 
 class Difficulty(StrEnum):
     EASY = "easy"
@@ -23,14 +27,16 @@ class Difficulty(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskId:
-    """Reads `billing-dispute/hard/seed-771`."""
+    """Reads `billing-dispute/hard/seed-771`, and a variant of that task `billing-dispute/hard/seed-771+distractor.1`."""
 
     family: str
     difficulty: Difficulty
     seed: int
+    variation: str = ""
+    """Operators that were applied to the task, joined by `+`; see `wardian.envs.variants`."""
 
     def __str__(self) -> str:
-        return f"{self.family}/{self.difficulty.value}/seed-{self.seed}"
+        return f"{self.family}/{self.difficulty.value}/seed-{self.seed}{f'+{self.variation}' if self.variation else ''}"
 
     @classmethod
     def parse(cls, text: str) -> "TaskId":
@@ -39,7 +45,8 @@ class TaskId:
         Raises:
             TaskError: `text` is not of the form `family/difficulty/seed-N`.
         """
-        parts = text.split("/")
+        named, plus, variation = text.partition("+")
+        parts = named.split("/")
         known = [d.value for d in Difficulty]
         if (
             len(parts) != 3
@@ -47,9 +54,10 @@ class TaskId:
             or not parts[2].startswith("seed-")
             or not parts[2][5:].isascii()
             or not parts[2][5:].isdigit()
+            or bool(plus) != bool(VARIATION.fullmatch(variation))
         ):
             raise TaskError(f"task_id: {text!r} is not of the form family/{'|'.join(known)}/seed-N")
-        return cls(parts[0], Difficulty(parts[1]), int(parts[2][5:]))
+        return cls(parts[0], Difficulty(parts[1]), int(parts[2][5:]), variation)
 
 
 @dataclass(frozen=True, slots=True)

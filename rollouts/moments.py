@@ -8,6 +8,7 @@ from wardian.envs.definition import WorldDefinition
 from wardian.envs.diff import Moment, StateDiff, between, look_at
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.task import TaskId
+from wardian.envs.variants import task_of
 from wardian.rollouts.errors import LogBroken, NotReproduced, UsageProblem
 from wardian.rollouts.replay import Replay, select
 from wardian.rollouts.rerun import Replayed, Rerun
@@ -114,4 +115,4 @@ def _own_files(world: WorldDefinition, stop: Stop) -> set[str]:
     """Paths of the files that the episode's task brings along."""
     assert stop.attempt.start is not None, "only started attempts are selected"
     task = TaskId.parse(stop.attempt.start.task_id)
-    return set(world.family(task.family).generate(task.difficulty, task.seed).files.entries)
+    return set(task_of(world, task).files.entries)

@@ -15,6 +15,7 @@ from wardian.envs.errors import TaskError
 from wardian.envs.registry import load_world
 from wardian.envs.splits import Split
 from wardian.envs.task import TaskId
+from wardian.envs.variants import task_of
 from wardian.rollouts.export.errors import NothingToExport, SplitForbidden
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
@@ -126,6 +127,8 @@ class Selection:
         world = self._worlds[start.world]
         try:
             task = TaskId.parse(start.task_id)
+            if world and task.variation:
+                return task_of(world, task).split
             return world.family(task.family).split_at(task.difficulty, task.seed) if world else TRAIN
         except TaskError:
             return TRAIN

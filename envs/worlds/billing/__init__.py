@@ -10,6 +10,7 @@ from wardian.envs.worlds.billing.customer import CHANNEL
 from wardian.envs.worlds.billing.events import EVENTS
 from wardian.envs.worlds.billing.families import FAMILIES
 from wardian.envs.worlds.billing.tools import EVERY
+from wardian.envs.worlds.billing.variants import OPERATORS
 from wardian.sandbox.database.base import TemplateSource
 from wardian.sandbox.world import World
 
@@ -30,6 +31,7 @@ def definition() -> WorldDefinition:
         scopes_of=scopes_of,
         set_scope=set_scope,
         events=EVENTS,
+        operators=OPERATORS,
         channel=CHANNEL,
         attacks=ATTACKS,
         allowances=ALLOWANCES,

@@ -13,6 +13,7 @@ from .families.counter import AtTheCounter
 from .families.requests import LendingDesk
 from .schema import Base
 from .tools import TOOLS
+from .variants import OPERATORS
 
 
 def definition() -> WorldDefinition:
@@ -29,5 +30,6 @@ def definition() -> WorldDefinition:
         events=EVENTS,
         attacks=ATTACKS,
         allowances=ALLOWANCES,
+        operators=OPERATORS,
         scopes_of=lambda world, agent_id: frozenset({"desk", "workshop"}),
     )

@@ -3,13 +3,13 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wardian.cli import database, endpoint, own
+from wardian.cli import database, endpoint, own, steering
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
@@ -19,6 +19,7 @@ from wardian.envs.splits import Split
 from wardian.envs.taskfile.opening import keep_copy, world_named
 from wardian.envs.tokens import DEFAULT, Tokenizer, load_tokenizer
 from wardian.rollouts.crew import Crew
+from wardian.rollouts.curriculum.episodes import CurriculumRun
 from wardian.rollouts.errors import PolicyGone, UsageProblem
 from wardian.rollouts.folder import folder_for_a_run, next_file
 from wardian.rollouts.ground import Ground, open_ground
@@ -72,6 +73,8 @@ def run(
     tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
     image: Annotated[str | None, typer.Option(help="What cells run: an image of `wardian image adopt`. Default: the agent image.")] = None,
     attempts: Annotated[int, typer.Option(min=1, max=10, help="Of one episode, where the infrastructure fails.")] = ATTEMPTS,
+    curriculum: steering.Where = None,
+    from_pool: steering.FromPool = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for trajectories and summary. One that holds this run, unfinished, goes on.")
     ] = None,
@@ -99,10 +102,11 @@ def run(
     parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
     parameters["db_url"] = None
     database.keep(db_url)
+    parameters["curriculum"] = steering.shown(curriculum)
     find_modules_here()
     with errors_end_the_command(), folder_for_a_run(out):
         own.settle(parameters)
-        order = order_of(parameters, out)
+        order = order_of(parameters, out, curriculum=curriculum)
         log_to(order.progress.console)
         order.signal = run_until_signal(order.play, order.interrupt)
     if order.found is not None and as_json:
@@ -132,6 +136,8 @@ class Order:
     progress: EpisodeProgress
     split: Split | None
     """The only split that is played."""
+    steered: CurriculumRun | None = None
+    """What chooses the episodes while they are played; `episodes` is empty then."""
     before: Played | None = None
     """What stands in the folder already, of the run that goes on."""
     found: dict[str, Json] | None = None
@@ -153,6 +159,11 @@ class Order:
             return 1
         return 0 if self.found and self.found["success_rate"] is not None else 1
 
+    @property
+    def left(self) -> int:
+        """Episodes that are still to be played."""
+        return len(self.episodes) if self.steered is None else len(self.steered)
+
     def interrupt(self) -> bool:
         """Give up running episodes; gives whether `play` ends by itself then."""
         playing = self.crew or self.pool
@@ -172,10 +183,12 @@ class Order:
         """
         if self.out is not None:
             keep_copy(self.world, self.out)
-        if not self.episodes or self.parameters["workers"] > 1:
+        if self.steered is not None and not self.left:
+            self.steered.catch_up()
+        if not self.left or self.parameters["workers"] > 1:
             await self._play_elsewhere()
             return
-        cells = min(self.parameters["cells"], len(self.episodes))
+        cells = min(self.parameters["cells"], self.left)
         choice = database.asked(self.parameters)
         async with open_ground(
             self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"], database=choice
@@ -227,6 +240,8 @@ class Order:
 
     def _watch(self, end: EpisodeEnd) -> None:
         self.progress.add(end)
+        if self.steered is not None:
+            self.steered.tell(end)
         if self.twins is not None:
             keep(self.twins.faulted, end)
 
@@ -259,14 +274,17 @@ class Order:
     async def _play_all(self, pool: EpisodePool, workers: int) -> None:
         """Play with `pool`. A policy that is gone midway ends that as an interrupt does, and is kept in `gone`."""
         try:
-            await pool.run(self.episodes, workers=workers)
+            if self.steered is not None:
+                await self.steered.play(pool, workers)
+            else:
+                await pool.run(self.episodes, workers=workers)
         except PolicyGone as gone:
             self.gone, pool.interrupted = gone, True
 
     async def _run(self, pool: EpisodePool, ground: Ground, workers: int) -> None:
         began = time.perf_counter()
         with self.progress:
-            async with opened(planned.policy for planned in self.episodes):
+            async with opened([self.steered.policy] if self.steered else (planned.policy for planned in self.episodes)):
                 await self._play_all(pool, workers)
         wall_s = time.perf_counter() - began
         statistics = ground.cells.statistics() if ground.cells else None
@@ -281,10 +299,12 @@ class Order:
             "tokens_estimated": self.tokenizer.estimates,
             "planned": self.parameters["episodes"],
             **summary(tally, statistics, tier=tier, wall_s=wall_s),
-            "resumed": self.parameters["episodes"] - len(self.episodes),
+            "resumed": self.parameters["episodes"] - self.left,
             "interrupted": interrupted,
             "out": str(self.out) if self.out else None,
         }
+        if self.steered is not None:
+            self.found["curriculum"] = asdict(self.steered.curriculum.report().whole)
 
     def _keep(self) -> None:
         if self.out:
@@ -306,8 +326,10 @@ class Order:
         )
 
 
-def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None) -> Order:
+def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None, curriculum: str | None = None) -> Order:
     """Check what was asked for, before anything is started. `run` is the id of a run that other processes play too.
+
+    `curriculum` is where the one that chooses stands; `asked` has it without its password.
 
     Raises:
         UsageProblem, TaskError: an option names something that there is not; the message says what there is.
@@ -318,18 +340,24 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
     before = stopped_run(out, asked) if out is not None else None
     run_id = before.head.run if before else run or new_run_id()
     policies = load_policies(asked["policy"], world, name, endpoint.endpoint_of(asked))
-    episodes = plan(
-        world,
-        policies,
-        run=run_id,
-        episodes=asked["episodes"],
-        seed=asked["seed"],
-        family=asked["family"],
-        difficulty=asked["difficulty"],
-        split=split_asked(asked["split"]),
-        mixture=_mixture(asked),
-        group=asked["group"],
+    episodes = (
+        plan(
+            world,
+            policies,
+            run=run_id,
+            episodes=asked["episodes"],
+            seed=asked["seed"],
+            family=asked["family"],
+            difficulty=asked["difficulty"],
+            split=split_asked(asked["split"]),
+            mixture=_mixture(asked),
+            group=asked["group"],
+        )
+        if curriculum is None
+        else []
     )
+    if asked["from_pool"] and curriculum is None:
+        raise UsageProblem("from_pool: it is the pool of a curriculum; give --curriculum too")
     if asked["model"] and OPENAI not in asked["policy"].split(","):
         raise UsageProblem(f"model: only the policy {OPENAI} has one; give --policy {OPENAI}, or leave --model out")
     if asked["workers"] > 1 and asked["twin"] and run is None:
@@ -345,8 +373,10 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
     if before is not None:
         before.check(faults, counter)
         episodes = before.rest(episodes)
+    steered = steering.steered(curriculum, asked, world, policies, run_id, faults, before) if curriculum else None
     order = Order(
         name=name,
+        steered=steered,
         world=world,
         episodes=episodes,
         before=before,
@@ -358,7 +388,7 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
         tier=tier_of(asked["tier"]),
         out=out,
         parameters=asked,
-        progress=EpisodeProgress(stderr(), len(episodes), shown=asked["progress"]),
+        progress=EpisodeProgress(stderr(), len(episodes) if steered is None else len(steered), shown=asked["progress"]),
         split=split_asked(asked["split"]),
     )
     if out is not None and before is None:
