@@ -28,12 +28,16 @@ async def reproducible(lab: Lab) -> Outcome:
 async def replayed(lab: Lab) -> Outcome:
     """The whole log, run again by another process."""
     found = Outcome()
+    if not any(course.judged for course in lab.own):
+        found.unjudged = "no episode of the log was judged"
+        return found
     results = await elsewhere(
         {
             "folder": str(lab.out),
             "cells": lab.asked.cells,
             "tasks": str(lab.asked.tasks) if lab.asked.tasks else None,
-            "engine": lab.ground.template.engine,
+            "engine": lab.database.engine.value,
+            "url": lab.database.url,
         }
     )
     steady = {family.name for family in lab.families if lab.steady(family)}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from statistics import mean
 
 from wardian.envs.family import Family
+from wardian.envs.taskfile.family import WrittenTask
 from wardian.rollouts.qa.courses import Course, grouped, share
 from wardian.rollouts.qa.lab import Lab
 from wardian.rollouts.qa.outcome import Outcome
@@ -22,7 +23,10 @@ async def audited(lab: Lab) -> Outcome:
     found.evidence.append(
         f"{len(courses)} episodes of {'the log that was given' if given else 'the reference mix'}; {SAMPLE} tasks of each kind"
     )
-    duplicates = {f"{family.name}/{level.value}": _duplicates(family, level) for family in lab.families for level in family.difficulties}
+    varied = [family for family in lab.families if not isinstance(family, WrittenTask)]
+    if len(varied) < len(lab.families):
+        found.evidence.append(f"{len(lab.families) - len(varied)} families are one written task each, and do not vary")
+    duplicates = {f"{family.name}/{level.value}": _duplicates(family, level) for family in varied for level in family.difficulties}
     found.figures = {
         "splits": {name: len(group) for name, group in grouped(courses, lambda one: one.split).items()},
         "mixture": {name: len(group) for name, group in grouped(courses, _kind).items()},

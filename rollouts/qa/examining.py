@@ -67,7 +67,7 @@ async def open_lab(
         LogBroken: the log to audit cannot be read.
     """
     async with open_ground(world, cells=asked.cells, deep_checks=True, database=database) as ground:
-        lab = Lab(ground, name, faults, asked, out)
+        lab = Lab(ground, name, faults, asked, out, database or DatabaseChoice())
         await lab.record()
         yield lab
 

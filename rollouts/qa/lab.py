@@ -20,6 +20,7 @@ from wardian.rollouts.recording import Setting, run_record, versions_of
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.summary import Tally
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
+from wardian.sandbox.database.choice import DatabaseChoice
 from wardian.sandbox.streams import stream
 from wardian.tools.faults import FaultProfile
 
@@ -56,6 +57,7 @@ class Lab:
     asked: Asked
     out: Path
     """Folder of the log."""
+    database: DatabaseChoice = DatabaseChoice()  # noqa: RUF009 - frozen
     setting: Setting = field(init=False)
     """How the log was recorded."""
     planned: Sequence[Planned] = ()

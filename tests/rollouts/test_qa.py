@@ -17,7 +17,9 @@ from wardian.envs.registry import load_world
 from wardian.envs.task import Difficulty, TaskId
 from wardian.rollouts.qa import determinism
 from wardian.rollouts.qa.again import run_again
+from wardian.rollouts.qa.baselines import scripted
 from wardian.rollouts.qa.courses import Course
+from wardian.rollouts.qa.determinism import replayed
 from wardian.rollouts.qa.examining import CHECKS, examine, open_lab
 from wardian.rollouts.qa.lab import Asked, Lab
 from wardian.rollouts.qa.outcome import Outcome, Report, Result, Verdict
@@ -172,6 +174,11 @@ def course(**changes: Any) -> Course:
 async def test_a_logged_end_that_is_taken_for_another_is_found(sound: Lab, given: Course, check: Any, says: str) -> None:
     findings = (await check(replace(sound, audited=[given]))).findings
     assert [says in text for text in findings] == [True]
+
+
+async def test_without_an_episode_that_counts_nothing_is_replayed_and_nothing_passed(sound: Lab) -> None:
+    assert (await replayed(replace(sound, own=[]))).verdict is Verdict.NOT_JUDGED
+    assert set((await scripted(replace(sound, own=[]))).findings) >= {"shelf: no episode of expert was judged"}
 
 
 @pytest.mark.parametrize(
