@@ -73,7 +73,7 @@ class Curriculum:
         """The next group: of the pool where it is its turn and it has a failure under that fault profile, else a fresh task.
 
         `run` is remembered with it, so that a run that goes on finds what was drawn for it. With `faults_hash` `None` only fresh tasks are
-        drawn, and with `hard_only` none. What begins at a snapshot is not drawn here: see `failures`.
+        drawn, and with `hard_only` none. What the pool gives is played from its start; `fatal.begin` begins at its snapshot.
 
         Raises:
             UsageProblem: the database cannot be used, or there is nothing to be drawn.
@@ -169,7 +169,7 @@ class Curriculum:
         if credit < 1 - 1e-9:
             head.pool_credit = credit
             return None
-        found = pool.take(session, self.world, (FailureRow.faults_hash == faults_hash) & (FailureRow.snapshot == ""), number)
+        found = pool.take(session, self.world, FailureRow.faults_hash == faults_hash, number)
         # Credit that nothing could be had for is kept, but no more than for one draw.
         head.pool_credit = credit - 1 if found else 1.0
         return found

@@ -31,6 +31,7 @@ async def with_snapshot(ground: Ground, log: TrajectoryLog, found: Failed, folde
 
     Raises:
         SandboxError: the infrastructure failed.
+        SnapshotRefused: what stands in its place is no snapshot.
         OSError: the snapshot cannot be written.
     """
     start = found.attempt.start
@@ -41,9 +42,8 @@ async def with_snapshot(ground: Ground, log: TrajectoryLog, found: Failed, folde
             await env.restore(snapshot)
             if await _solved(env, first):
                 where = folder / f"{found.failure.episode_id}-{step}"
-                key = key_of(snapshot)
-                if not where.exists():
-                    save(snapshot, where)
+                # One that stands there already was taken at the same moment of the same episode.
+                key = key_of(load(where)) if where.exists() else save(snapshot, where)
                 return replace(found.failure, step=step, snapshot=str(where.absolute()), snapshot_key=key)
     return found.failure
 

@@ -33,9 +33,12 @@ class Harvest:
     """Failures that are not for training."""
     gone: int = 0
     """Failures of tasks that the world no longer makes."""
+    again: int = 0
+    """Failures of a task that failed before in the same log, from the same seed under the same faults."""
 
     def __iter__(self) -> Iterator[Failed]:
         """Failures of final, judged attempts. What is of another split than `train`, by the log or by the world, is never among them."""
+        seen = set[str]()
         for name in self.log.episodes:
             attempts = self.log.attempts(name)
             start, end = (attempts[-1].start, attempts[-1].end) if attempts else (None, None)
@@ -52,7 +55,12 @@ class Harvest:
             if task.hash != start.task_hash:
                 self.gone += 1
                 continue
-            yield failed(attempts[-1], start, end)
+            found = failed(attempts[-1], start, end)
+            if found.failure.key in seen:
+                self.again += 1
+                continue
+            seen.add(found.failure.key)
+            yield found
 
 
 def failed(attempt: AttemptLog, start: EpisodeStart, end: EpisodeEnd) -> Failed:

@@ -38,8 +38,8 @@ class Failure:
 
     @property
     def key(self) -> str:
-        """The same for the same task, seed, faults and start."""
-        return digest("\n".join((str(self.task_id), str(self.seed), self.faults.hash, self.snapshot_key)).encode())[:16]
+        """The same for the same task, seed and faults."""
+        return digest("\n".join((str(self.task_id), str(self.seed), self.faults.hash)).encode())[:16]
 
     def row(self, draws: int) -> FailureRow:
         """As it is kept."""
@@ -77,6 +77,8 @@ def add(session: Session, world: WorldDefinition, failure: Failure, draws: int, 
     known = session.get(FailureRow, failure.key)
     if known is not None:
         known.added, known.streak = draws, 0
+        if failure.snapshot:
+            known.step, known.snapshot, known.snapshot_key = failure.step, failure.snapshot, failure.snapshot_key
         return False
     session.add(failure.row(draws))
     session.flush()

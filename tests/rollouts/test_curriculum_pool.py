@@ -117,6 +117,7 @@ async def test_the_snapshot_is_of_the_last_moment_from_which_the_task_can_be_sol
     (found,) = Harvest(log, ground.world)
     entry = await fatal.with_snapshot(ground, log, found, tmp_path)
     assert (entry.step, Path(entry.snapshot).name) == (3, "r-0-3")
+    assert await fatal.with_snapshot(ground, log, found, tmp_path) == entry, "also where it stands there already"
     async with ground.environment(NONE, MalformedPolicy.RECOVER, Settings()) as env:
         seen = await fatal.begin(env, entry)
         assert env.reset_info.resumed_step == 2
@@ -197,6 +198,15 @@ def test_the_pool_is_bounded_and_the_oldest_go(toy: WorldDefinition, tmp_path: P
     play(curriculum, solved=False)
     assert curriculum.add_failures(failure(toy, seed) for seed in (1, 3, 4)) == (2, 0)
     assert {one.episode_id for one in curriculum.failures()} == {"e-1", "e-3", "e-4"}
+
+
+def test_a_failure_that_gets_a_snapshot_stays_one_entry_and_is_drawn(toy: WorldDefinition, tmp_path: Path) -> None:
+    curriculum = begun(toy, tmp_path)
+    curriculum.add_failures([failure(toy, 1)])
+    with_snapshot = failure(toy, 1, snapshot="/somewhere", snapshot_key="k", step=4)
+    assert curriculum.add_failures([with_snapshot]) == (0, 0)
+    assert curriculum.failures() == [with_snapshot]
+    assert curriculum.draw("", NONE.hash, hard_only=True).failure == with_snapshot
 
 
 def test_failures_age_and_leave_when_they_are_solved_again_and_again(toy: WorldDefinition, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`wardian curriculum`: set one up, look at it, and fill its pool of hard negatives."""
 
 import json
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.trajectory import TrajectoryLog
 
 PLACED, POOLED, DEFAULT = Placement(), PoolSettings(), CurriculumSettings()
+WIDTH = 180
 File = Annotated[str, typer.Argument(metavar="FILE", help="SQLite file of the curriculum, or the URL of a Postgres database.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 
@@ -84,7 +86,7 @@ def pool(file: File, as_json: AsJson = False) -> None:
     for one in found:
         cells = (str(one.task_id), str(one.seed), one.faults.name, one.policy, one.end_cause, str(one.step or "-"), one.snapshot or "-")
         table.add_row(*cells)
-    Console(highlight=False, soft_wrap=True).print(table if found else "the pool is empty: wardian curriculum add FILE DIR")
+    _console().print(table if found else "the pool is empty: wardian curriculum add FILE DIR")
 
 
 def add(
@@ -113,8 +115,8 @@ def add(
         new, refused = curriculum.add_failures(gathering.entries)
     harvest = gathering.harvest
     print(
-        f"{new} new in the pool, {len(gathering.entries) - new - refused} there before; left out: {harvest.held_out} held out, "
-        f"{harvest.gone + refused} whose task is no longer made so"
+        f"{new} new in the pool, {len(gathering.entries) - new - refused} there before; left out: {harvest.again} of the same task, "
+        f"{harvest.held_out} held out, {harvest.gone + refused} whose task is no longer made so"
     )
 
 
@@ -141,6 +143,11 @@ class Gathering:
                 self.entries += await fatal.variants(ground, one, self.variants)
 
 
+def _console() -> Console:
+    """As wide as the tables, where nobody says how wide the terminal is."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=WIDTH)
+
+
 def _opened(file: str, tasks: Path | None) -> Curriculum:
     name = world_of(file)
     return open_curriculum(file, world_named(name, tasks), name)
@@ -160,8 +167,8 @@ def _print(found: Report) -> None:
         table.add_row(*_cells(line))
     table.add_section()
     table.add_row(*_cells(found.hard))
-    table.add_row(*_cells(replace(found.whole, family="all but the pool")), style="bold")
-    console = Console(highlight=False)
+    table.add_row(*_cells(replace(found.whole, family="all others")), style="bold")
+    console = _console()
     console.print(table)
     console.print(f"{found.draws} groups drawn of {found.world}; {found.pool} failures in the pool")
 
