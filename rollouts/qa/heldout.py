@@ -1,9 +1,11 @@
 """Whether what is held out stays out of training: it is drawn nowhere, and refused wherever it is asked for by name."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import HeldOut
@@ -11,6 +13,10 @@ from wardian.envs.family import Family
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.splits import Split
 from wardian.envs.task import TaskId
+from wardian.rollouts.curriculum.curriculum import open_curriculum
+from wardian.rollouts.curriculum.harvest import Harvest
+from wardian.rollouts.curriculum.pool import Failure
+from wardian.rollouts.curriculum.settings import CurriculumSettings
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.export.errors import SplitForbidden
 from wardian.rollouts.export.selection import Selection
@@ -19,16 +25,19 @@ from wardian.rollouts.qa.lab import Lab
 from wardian.rollouts.qa.outcome import Outcome
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.sampling import groups_of, training_batches
+from wardian.rollouts.trajectory import TrajectoryLog
 from wardian.tools.faults import NONE
 
 DRAWN = 200
 """Tasks that each way of drawing gives."""
+CURRICULUM = 20
+"""The same of a curriculum, where each draw is a transaction on disk."""
 SOUGHT = 200
 """Seeds of each family and difficulty among which held-out tasks are sought."""
 
 
 async def kept_out(lab: Lab) -> Outcome:
-    """Draw for training in every way that there is, and ask every one for a held-out task."""
+    """Draw for training in every way that there is, and ask each for a held-out task."""
     found = Outcome()
     held = [task for family in lab.families if (task := _held_out(family)) is not None]
     found.figures["splits"] = {family.name: dict(Counter(_labelled(family))) for family in lab.families}
@@ -39,8 +48,8 @@ async def kept_out(lab: Lab) -> Outcome:
         found.findings += [f"{way} draws {task} for training, which is held out" for task in wrong[:3]]
     for task in held:
         found.findings += await _refused(lab, task)
-    found.findings += _exported(lab)
-    found.evidence.append(f"{DRAWN} tasks of each way of drawing; and of {len(held)} families one held-out task, asked for by name")
+    found.findings += [*_exported(lab), *_pooled(lab, held)]
+    found.evidence.append(f"{DRAWN} tasks of each way of drawing, {CURRICULUM} of a curriculum; of {len(held)} families one held-out task")
     if not held and not found.findings:
         found.unjudged = "the world holds nothing out, so that nothing can be measured on what was not trained on; see docs/distribution.md"
     return found
@@ -75,6 +84,9 @@ def _drawn(lab: Lab) -> Iterator[tuple[str, list[TaskId]]]:
         yield "groups", [group.task_id for group in islice(groups_of(world, seed=2, size=1), DRAWN)]
         batches = islice(training_batches(world, seed=3, groups=10, size=2), DRAWN // 10)
         yield "batches", [group.task_id for batch in batches for group in batch]
+        with tempfile.TemporaryDirectory(prefix="wardian-qa-") as folder:
+            curriculum = open_curriculum(Path(folder) / "qa.db", world, lab.name, CurriculumSettings())
+            yield "curriculum", [curriculum.draw().task_id for _ in range(CURRICULUM)]
     except UsageProblem:
         return  # all of it is held out
 
@@ -126,3 +138,21 @@ def _exported(lab: Lab) -> list[str]:
     except SplitForbidden:
         return found
     return [*found, "an export gives a log with held-out tasks as it is"]
+
+
+def _pooled(lab: Lab, held: list[TaskId]) -> list[str]:
+    """Failures in held-out tasks, given to the pool of hard negatives, and those that a harvest takes from the log."""
+    world = lab.ground.world
+    harvested = [one.failure.task_id for one in Harvest(TrajectoryLog.open(lab.out), world)]
+    labelled = {one.task_id for one in lab.own if one.split != Split.TRAIN}
+    found = [f"a harvest of failures takes {task} for training, which is held out" for task in harvested if task in {*labelled, *held}]
+    tasks = {task: world.family(task.family).generate(task.difficulty, task.seed) for task in held}
+    failures = [Failure(task, made.hash, 0, NONE, f"qa-{number}", "qa", "") for number, (task, made) in enumerate(tasks.items())]
+    try:
+        with tempfile.TemporaryDirectory(prefix="wardian-qa-") as folder:
+            curriculum = open_curriculum(Path(folder) / "qa.db", world, lab.name, CurriculumSettings())
+            curriculum.add_failures(failures)
+            found += [f"the pool of hard negatives takes {one.task_id}, which is held out" for one in curriculum.failures()]
+    except UsageProblem:
+        pass  # a world without a task for training has no curriculum
+    return found

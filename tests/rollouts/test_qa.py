@@ -12,15 +12,17 @@ import pytest
 from typer.testing import CliRunner
 
 from wardian.cli import build_app
+from wardian.envs.definition import WorldDefinition
 from wardian.envs.expected import Expected
 from wardian.envs.registry import load_world
-from wardian.envs.task import Difficulty, TaskId
+from wardian.envs.task import Difficulty, Task, TaskId
 from wardian.rollouts.qa import determinism
 from wardian.rollouts.qa.again import run_again
 from wardian.rollouts.qa.baselines import scripted
 from wardian.rollouts.qa.courses import Course
 from wardian.rollouts.qa.determinism import replayed
 from wardian.rollouts.qa.examining import CHECKS, examine, open_lab
+from wardian.rollouts.qa.heldout import kept_out
 from wardian.rollouts.qa.lab import Asked, Lab
 from wardian.rollouts.qa.outcome import Outcome, Report, Result, Verdict
 from wardian.rollouts.qa.page import page
@@ -174,6 +176,25 @@ def course(**changes: Any) -> Course:
 async def test_a_logged_end_that_is_taken_for_another_is_found(sound: Lab, given: Course, check: Any, says: str) -> None:
     findings = (await check(replace(sound, audited=[given]))).findings
     assert [says in text for text in findings] == [True]
+
+
+async def test_a_guard_that_is_gone_is_found_on_every_way_into_training(sound: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def any_task(world: WorldDefinition, task_id: TaskId) -> Task:
+        return world.family(task_id.family).generate(task_id.difficulty, task_id.seed)
+
+    monkeypatch.setattr("wardian.envs.known.must_be", lambda wanted, task_id, split: None)
+    monkeypatch.setattr("wardian.rollouts.curriculum.pool.trainable", any_task)
+    monkeypatch.setattr("wardian.rollouts.export.selection.Selection._split_of", lambda self, attempt: "train")
+    found = (await kept_out(sound)).findings
+    ways = (
+        "reset gives",
+        "restore gives",
+        "pool gives",
+        "pool of hard negatives takes",
+        "export of the split train",
+        "an export gives a log",
+    )
+    assert [way for way in ways if not any(way in text for text in found)] == [], found
 
 
 async def test_without_an_episode_that_counts_nothing_is_replayed_and_nothing_passed(sound: Lab) -> None:
