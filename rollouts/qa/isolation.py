@@ -46,7 +46,9 @@ async def _family(lab: Lab, env: ToolEnvironment, family: Family, found: Outcome
     clean = env.reset_info.fingerprint
     compared = 0
     for number in range(VANDALS):
-        await play(env, vandal, task_id, seed=number)
+        dirty = await play(env, vandal, task_id, seed=number)
+        if dirty.last.failed is not None:
+            lab.broken.append(f"{task_id}: vandal breaks the episode with {str(dirty.actions[-1])[:120]}: {dirty.last.failed[:200]}")
         await env.reset(task_id, SEED, uid=env.reset_info.agent_uid)
         compared += 1
         lines = env.reset_info.fingerprint.differences(clean)

@@ -75,6 +75,9 @@ class Lab:
     dawdlers: list[Took] = field(default_factory=list)
     """Episodes of those who go on until something ends them, once they are played."""
 
+    broken: list[str] = field(default_factory=list)
+    """Episodes of vandals that were played beside the log and failed, in sentences."""
+
     @property
     def families(self) -> tuple[Family, ...]:
         """Of the world."""

@@ -21,7 +21,8 @@ PLAYED = 2
 
 async def defined(lab: Lab) -> Outcome:
     """Nothing that an agent writes, and no fault, breaks an episode; a call that is wrong changes nothing."""
-    found = Outcome()
+    found = Outcome(findings=[*lab.broken])
+    found.findings += [f"{one.episode_id} of {one.policy}: failed by {one.end_cause}" for one in lab.own if one.outcome == "failed"]
     statuses: Counter[str] = Counter()
     wrong = 0
     async with lab.environment(NONE) as env:

@@ -144,7 +144,7 @@ def world(*families: Family, version: str = "1", **changes: Any) -> WorldDefinit
         policy="Put what is wanted, and nothing else.",
         template=TemplateSource("shelf", Base.metadata, _no_rows),
         tools=changes.pop("tools", tools()),
-        families=families or (Shelf(), Shelf(name="other-shelf", evaluation_only=True)),
+        families=families or (Shelf(),),
         needs_cell=False,
         attacks={"shelf": ATTACKS, "other-shelf": ATTACKS},
         **changes,
@@ -156,7 +156,7 @@ def _no_rows(session: Session, seed: int) -> None:
 
 
 def sound() -> WorldDefinition:
-    return world()
+    return world(Shelf(), Shelf(name="other-shelf", evaluation_only=True))
 
 
 def pair() -> WorldDefinition:
