@@ -3,19 +3,36 @@
 Policies of graded skill, and one that learns from the lowest to the highest, play groups that a curriculum draws, and as many groups of
 the same world in turn. Only the play is simulated: see `wardian.rollouts.curriculum.simulation`. Prints the table of the docs, and
 writes curriculum.json and curriculum.png.
+
+With `--play SKILL` episodes are played in cells instead: a scripted policy gives the reference solution with the chance that its skill has
+of the task, and else does nothing.
 """
 
 import argparse
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import anyio
 import matplotlib.figure
 
+from wardian.envs.action import Message, Observation
+from wardian.envs.family import Solution
 from wardian.envs.registry import load_world
+from wardian.rollouts.curriculum.curriculum import open_curriculum
+from wardian.rollouts.curriculum.episodes import CurriculumRun
 from wardian.rollouts.curriculum.simulation import Played, Simulation, Skill, constant, mean, rising
+from wardian.rollouts.ground import open_ground
+from wardian.rollouts.plan import plan
+from wardian.rollouts.policies.base import Policy, Scripted, TaskView
+from wardian.rollouts.recording import Setting, versions_of
+from wardian.rollouts.records import EpisodeEnd
+from wardian.rollouts.runner import EpisodePool
+from wardian.sandbox.streams import stream
+from wardian.tools.faults import NONE
 
 LEVELS = (-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 WINDOW = 20
@@ -87,6 +104,47 @@ def plot(rows: Sequence[Row], even: Sequence[float], steered: Sequence[float], o
     figure.savefig(out / "curriculum.png", dpi=110)
 
 
+def graded(simulation: Simulation, skill: float) -> Policy:
+    """A scripted policy of that skill."""
+
+    def script(first: Observation, view: TaskView) -> Solution:
+        if stream(view.seed, "graded").random() < simulation.chance(view.task_id, skill, 0):
+            yield from simulation.world.family(view.task_id.family).reference(first)
+        yield Message("Done.")
+
+    return Scripted("graded", f"graded-{skill:g}", script)
+
+
+async def play(simulation: Simulation, skill: float, file: Path) -> None:
+    """Play in turn, and by a curriculum; prints how many groups of each are mixed."""
+    world, size, policy = simulation.world, simulation.settings.group, graded(simulation, skill)
+    episodes = simulation.groups * size
+    async with open_ground(world, cells=4) as ground:
+        setting = Setting(world, simulation.asked_for, versions_of(world, ground.template.key, ground.image), NONE, "recover", 16)
+        ends: list[EpisodeEnd] = []
+        planned = plan(world, (policy,), run="even", episodes=episodes, seed=0, group=size)
+        await EpisodePool(ground, setting, watch=ends.append).run(planned, workers=4)
+        print(f"in turn: {mixed(ends, size)} of {simulation.groups} groups are mixed")
+        curriculum = open_curriculum(file, world, simulation.asked_for, simulation.settings)
+        steered = CurriculumRun(curriculum, "steered", policy, episodes, NONE.hash)
+        ends = []
+
+        def watch(end: EpisodeEnd) -> None:
+            ends.append(end)
+            steered.tell(end)
+
+        await steered.play(EpisodePool(ground, setting, watch=watch), 4)
+        print(f"curriculum: {mixed(ends, size)} of {simulation.groups} groups are mixed")
+
+
+def mixed(ends: Sequence[EpisodeEnd], size: int) -> int:
+    """Groups with both outcomes."""
+    solved: Counter[int] = Counter()
+    for end in ends:
+        solved[int(end.episode_id.rpartition("-")[2]) // size] += bool(end.succeeded and end.mask)
+    return sum(0 < count < size for count in solved.values())
+
+
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -94,9 +152,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--world", default="billing")
     parser.add_argument("--out", type=Path, default=Path("bench"))
+    parser.add_argument("--play", type=float, metavar="SKILL")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     simulation = Simulation(load_world(asked.world), asked.world, asked.groups)
+    if asked.play is not None:
+        with tempfile.TemporaryDirectory() as files:
+            anyio.run(play, simulation, asked.play, Path(files) / "c.db")
+        return
     rows = []
     print("| skill | success in turn | success, curriculum | mixed in turn | mixed, curriculum | ratio | least ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

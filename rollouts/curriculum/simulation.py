@@ -68,7 +68,7 @@ class Simulation:
     def _play(self, drawn: Iterator[tuple[int, TaskId]], skill: Skill, seed: int, told: Curriculum | None) -> Played:
         mixed, success, size = [], [], self.settings.group
         for number, (group, task_id) in enumerate(drawn):
-            chance = 1 / (1 + math.exp(self._hardness(task_id, seed) - skill(number / self.groups)))
+            chance = self.chance(task_id, skill(number / self.groups), seed)
             rng = stream(seed, f"play/{number}")
             solved = [rng.random() < chance for _ in range(size)]
             if told is not None:
@@ -76,6 +76,10 @@ class Simulation:
             mixed.append(0 < sum(solved) < size)
             success.append(sum(solved) / size)
         return Played(tuple(mixed), tuple(success))
+
+    def chance(self, task_id: TaskId, skill: float, seed: int) -> float:
+        """How likely a policy of that skill solves a task."""
+        return 1 / (1 + math.exp(self._hardness(task_id, seed) - skill))
 
     def _hardness(self, task_id: TaskId, seed: int) -> float:
         names = sorted(family.name for family in self.world.families)
