@@ -188,31 +188,31 @@ for _ in range(5):
 """
 
 
-def shared_by_three(where: str, toy: WorldDefinition) -> None:
-    runners = [subprocess.Popen([sys.executable, "-c", RUNNER, where, f"run{number}"]) for number in range(3)]
-    assert [runner.wait(120) for runner in runners] == [0, 0, 0]
+def shared_by_two(where: str, toy: WorldDefinition) -> None:
+    runners = [subprocess.Popen([sys.executable, "-c", RUNNER, where, f"run{number}"]) for number in range(2)]
+    assert [runner.wait(120) for runner in runners] == [0, 0]
     curriculum = open_curriculum(where, toy, "toy")
-    drawn = [draw for number in range(3) for draw in curriculum.drawn_for(f"run{number}")]
-    assert sorted(draw.number for draw in drawn) == list(range(1, 16))
-    assert len({draw.task_id for draw in drawn}) == 15
+    drawn = [draw for number in range(2) for draw in curriculum.drawn_for(f"run{number}")]
+    assert sorted(draw.number for draw in drawn) == list(range(1, 11))
+    assert len({draw.task_id for draw in drawn}) == 10
     report = curriculum.report()
-    assert (report.draws, report.whole.closed, report.whole.judged, report.whole.success) == (15, 15, 60, 0.5)
+    assert (report.draws, report.whole.closed, report.whole.judged, report.whole.success) == (10, 10, 40, 0.5)
 
 
 def test_processes_share_a_sqlite_file(toy: WorldDefinition, tmp_path: Path) -> None:
-    shared_by_three(str(tmp_path / "shared.db"), toy)
+    shared_by_two(str(tmp_path / "shared.db"), toy)
 
 
 def test_processes_share_a_postgres_database(toy: WorldDefinition, postgres_url: str) -> None:
-    shared_by_three(postgres_url, toy)
+    shared_by_two(postgres_url, toy)
     Base.metadata.drop_all(create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool))
 
 
 def test_more_groups_of_a_weak_policy_carry_signal_than_of_tasks_in_turn(toy: WorldDefinition, tmp_path: Path) -> None:
-    simulation = Simulation(toy, "toy", 80, CurriculumSettings(group=8))
+    simulation = Simulation(toy, "toy", 60, CurriculumSettings(group=8))
     steered, even = simulation.steered(constant(-3.0), 1, tmp_path / "c.db"), simulation.even(constant(-3.0), 1)
     assert steered.signal > 1.3 * even.signal
-    assert len(steered.mixed) == len(even.mixed) == 80
+    assert len(steered.mixed) == len(even.mixed) == 60
 
 
 def test_ids_of_variants_are_read_as_they_are_written() -> None:
