@@ -56,7 +56,7 @@ def line(row: Row, tally: Tally) -> str:
     """A row of the table."""
     by = tally.groups["difficulty"]
     solved = [f"{by[level.value].succeeded}/{by[level.value].judged}" for level in Difficulty]
-    mean = round(tally.reward / tally.whole.judged, 2) + 0.0 if tally.whole.judged else 0.0  # never -0.00
+    mean = round(tally.whole.reward / tally.whole.judged, 2) + 0.0 if tally.whole.judged else 0.0  # never -0.00
     return f"| {row.family} | {row.policy.name} | {row.faults.name} | {' | '.join(solved)} | {mean:.2f} |"
 
 

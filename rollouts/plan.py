@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import lcm
 
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.splits import Split
@@ -47,7 +48,8 @@ def plan(
 ) -> list[Planned]:
     """List the episodes of a run. All but their ids follows from the arguments; a longer run begins like a shorter one.
 
-    All are of `split`; `None` takes any. Each task is played `group` times, by one policy, one after another.
+    All are of `split`; `None` takes any. Each task is played `group` times, by one policy, one after another. Of so many tasks as there are
+    policies, or a multiple, each policy gets equally many.
 
     Raises:
         UsageProblem: there is no such family or difficulty, nothing of that split, or `episodes` are no whole groups.
@@ -58,9 +60,8 @@ def plan(
     drawn = groups_of(world, seed=seed, size=group, split=split, family=family, difficulty=difficulty, mixture=mixture)
     planned: list[Planned] = []
     for number, one in enumerate(islice(drawn, episodes // group)):
-        round_, at = divmod(number, turn)
-        # Shifted by one each round, so that no policy always gets the same families.
-        policy = policies[(at + round_) % len(policies)]
+        # Shifted by one where families and policies come together as at first, so that no policy always gets the same families.
+        policy = policies[(number + number // lcm(turn, len(policies))) % len(policies)]
         planned += [
             Planned(f"{run}-{len(planned) + member:05d}", one.task_id, one.seed, policy, policy_seed)
             for member, policy_seed in enumerate(one.policy_seeds)

@@ -163,9 +163,14 @@ class Replay:
 
         Raises:
             LogForeign: they are not.
+            LogBroken: nothing says so, as the log lacks the `run` line of an episode.
         """
         for attempt in episodes:
             assert attempt.start is not None, "only started attempts are selected"
+            if not self.force and self._head_of(attempt) is None:
+                raise LogBroken(
+                    f"{attempt.episode_id}: the log has no run line of its run; put the file's first line back, or replay with --force"
+                )
             lines = () if self.force else foreign(attempt.start, setting_of(attempt.start, self.ground))
             if lines:
                 raise LogForeign(lines)

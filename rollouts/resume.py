@@ -6,17 +6,18 @@ further attempts from the same seeds, in a file of their own; what stands in the
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from wardian.envs.tokens import Tokenizer
 from wardian.rollouts.errors import LogBroken, UsageProblem
 from wardian.rollouts.folder import await_writers
-from wardian.rollouts.lines import Finding, is_strict
+from wardian.rollouts.lines import Finding, is_strict, may_be_torn
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.play import CANCELLED
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.summary import Tally
-from wardian.rollouts.trajectory import check, kind_of, lines_of, no_json
+from wardian.rollouts.trajectory import check, damage, kind_of, lines_of, no_json
 from wardian.tools.faults import FaultProfile
 
 FREE = frozenset(
@@ -26,6 +27,9 @@ FREE = frozenset(
     }
 )
 """Parameters that may be others when a run goes on: they change nothing about an episode. `episodes` may only grow."""
+
+LOOKED_AT = 10
+"""Lines of a file by which it is taken for that of a run, or not."""
 
 
 @dataclass(slots=True)
@@ -140,16 +144,24 @@ def _without_steps(file: Path) -> Iterator[RunRecord | EpisodeStart | EpisodeEnd
             yield record
 
 
+def _is_a_runs(file: Path) -> bool:
+    """Whether some line is of a trajectory, or may be the beginning of one. A file without lines is that of a writer that was killed."""
+    lines = [line for _, line in islice(lines_of(file), LOOKED_AT)]
+    return not lines or any(kind_of(line) or may_be_torn(line) for line in lines)
+
+
 def stopped_run(out: Path, asked: Mapping[str, Json]) -> Played | None:
     """The run in `out` that is to go on; `None` where there is none.
 
     Raises:
         UsageProblem: it was asked for otherwise; names the option that differs.
-        LogBroken: it is damaged.
+        LogBroken: it is damaged: `validate` refuses it.
         LogInUse: it is still being written.
     """
     if not out.is_dir() or not any(out.glob("*.jsonl")):
         return None
+    if (foreign := next((file for file in sorted(out.glob("*.jsonl")) if not _is_a_runs(file)), None)) is not None:
+        raise UsageProblem(f"out: {out} is not a run's folder: {foreign.name} there is no trajectory; name another folder")
     await_writers(out)
     for file in out.glob("*.jsonl"):
         if not file.stat().st_size:
@@ -168,4 +180,6 @@ def stopped_run(out: Path, asked: Mapping[str, Json]) -> Played | None:
         raise UsageProblem(f"twin: {out} holds a run already, and one with twins cannot go on; name a new folder")
     if (fewer := int(asked["episodes"])) < int(before["episodes"]):
         raise UsageProblem(f"episodes: {out} holds a run of {before['episodes']}, more than {fewer}; give at least as many")
+    if (wrong := damage(out)) is not None:
+        raise LogBroken(f"{wrong}; a damaged run cannot go on: `wardian validate {out}` names all of it, or name a new folder")
     return found

@@ -14,12 +14,14 @@ from wardian.sandbox.lease import PoolStatistics
 
 @dataclass(slots=True)
 class Group:
-    """Episodes that share a family, a difficulty or a policy."""
+    """Episodes that share a family, a difficulty, a policy or a split."""
 
     episodes: int = 0
     judged: int = 0
     succeeded: int = 0
     masked: int = 0
+    reward: float = 0.0
+    """Of all that were judged."""
 
     def add(self, end: EpisodeEnd) -> None:
         """Count a final attempt."""
@@ -27,11 +29,14 @@ class Group:
         self.judged += end.mask
         self.succeeded += bool(end.succeeded and end.mask)
         self.masked += 1 - end.mask
+        self.reward += end.reward or 0.0
 
     def as_json(self) -> dict[str, Json]:
-        """Counts, and the share of successes among what was judged (`None` when nothing was)."""
+        """Counts, and among what was judged the share of successes and the mean reward (`None` when nothing was)."""
         rate = round(self.succeeded / self.judged, 4) if self.judged else None
-        return {"episodes": self.episodes, "succeeded": self.succeeded, "success_rate": rate, "masked": self.masked}
+        mean = round(self.reward / self.judged, 4) if self.judged else None
+        counts = {"episodes": self.episodes, "succeeded": self.succeeded, "success_rate": rate, "masked": self.masked}
+        return {**counts, "mean_reward": mean}
 
 
 @dataclass(slots=True)
@@ -54,7 +59,6 @@ class Tally:
     completion_tokens: int = 0
     retried: int = 0
     inexact: int = 0
-    reward: float = 0.0
     starts_ms: list[float] = field(default_factory=list)
     """Wall time of each reset, waiting for a cell included."""
     starts_leaked: int = 0
@@ -80,7 +84,7 @@ class Tally:
             return
         self._count(end)
         task = TaskId.parse(end.task_id)
-        for kind, name in (("family", task.family), ("difficulty", task.difficulty.value), ("policy", end.policy)):
+        for kind, name in (("family", task.family), ("difficulty", task.difficulty.value), ("policy", end.policy), ("split", end.split)):
             self.groups[kind][name].add(end)
 
     def _count(self, end: EpisodeEnd) -> None:
@@ -91,7 +95,6 @@ class Tally:
         self.prompt_tokens += end.prompt_tokens
         self.completion_tokens += end.completion_tokens
         self.inexact += end.inexact
-        self.reward += end.reward or 0.0
         if not end.mask:
             self.masked[end.end_cause] += 1
         self.outcomes.update(end.tool_outcomes)
@@ -102,10 +105,9 @@ class Tally:
 def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall_s: float) -> dict[str, Json]:
     """One object with everything that was counted; keys have fixed names, and maps are sorted."""
     whole = tally.whole
-    groups = {f"by_{kind}": _groups(tally.groups[kind]) for kind in ("family", "difficulty", "policy")}
+    groups = {f"by_{kind}": _groups(tally.groups[kind]) for kind in ("family", "difficulty", "policy", "split")}
     return {
         **whole.as_json(),
-        "mean_reward": round(tally.reward / whole.judged, 4) if whole.judged else None,
         **groups,
         "terminated": tally.ends["terminated"],
         "truncated": tally.ends["truncated"],

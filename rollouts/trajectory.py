@@ -25,7 +25,7 @@ from wardian.rollouts.blobs import BlobBroken, Blobs
 from wardian.rollouts.coherence import AnyLine, Coherence
 from wardian.rollouts.errors import LogBroken, LogInUse, LogMissing
 from wardian.rollouts.lines import Finding, LineBroken, Place, decode, is_strict, may_be_torn, well_formed_json
-from wardian.rollouts.records import ADAPTER, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
+from wardian.rollouts.records import ADAPTER, SCHEMA_VERSION, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.rules import COPY
 
 FILE = "trajectories.jsonl"
@@ -300,12 +300,15 @@ def check(place: Place, line: bytes) -> tuple[AnyLine | None, list[Finding]]:
     except json.JSONDecodeError as error:
         if may_be_torn(line):
             return None, [Finding(place, "", f"torn by a crash, skipped: {error.msg} at column {error.colno}", torn=True)]
-        return None, [Finding(place, "", f"is no JSON: {error.msg} at column {error.colno}", fix="delete the line")]
+        return None, [Finding(place, "", f"is no JSON: {error.msg} at column {error.colno}", fix=COPY)]
     except LineBroken as error:
         return None, [Finding(place, error.field, str(error), record=kind_of(line), fix=error.fix)]
     except RecursionError:
         return None, [Finding(place, "", "nested too deeply to be read", record=kind_of(line), fix="delete the line")]
     kind = str(value.get("record", "")) if isinstance(value, dict) else ""
+    if kind and isinstance(other := value.get("schema_version"), int) and other != SCHEMA_VERSION:
+        says = f"this log is of format {other}, and this Wardian reads {SCHEMA_VERSION}"
+        return None, [Finding(place, "schema_version", says, record=kind, fix="use the version of Wardian that wrote it")]
     try:
         return _of(value, Blobs.beside(place.file)), []
     except BlobBroken as error:
@@ -362,6 +365,15 @@ def validate(where: Path) -> Iterator[tuple[AnyLine | None, list[Finding]]]:
     yield from ((None, [finding]) for finding in log.close())
     if not whole:
         raise LogBroken(f"{where}: holds no whole line of a trajectory")
+
+
+def damage(where: Path) -> Finding | None:
+    """The first thing that `validate` refuses, as no crash leaves it; `None` where there is none.
+
+    Raises:
+        LogMissing, LogBroken: as `validate`.
+    """
+    return next((finding for _, findings in validate(where) for finding in findings if not finding.torn), None)
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -129,7 +129,7 @@ def test_a_run_that_goes_on_is_the_same_run(option: str, value: str, kept: Path)
         ("mine.toml", "mild", "harsh", 2, "faults: the profile mine is not what it was when the run began"),
         (f"a/{FILE}", '"task_hash": "', '"task_hash": 1, "was": "', 1, f"{FILE}:2: episode_start "),
         (f"a/{FILE}", '"terminated": ', '"terminated" ', 1, f"{FILE}:3: is no JSON, and other lines of its writer follow"),
-        (f"a/{FILE}", '"env": "toy@', '"env": "toy@0.', 2, "begun by other versions: env was toy@0."),
+        (f"a/{FILE}", '"toy@', '"toy@0.', 2, "begun by other versions: env was toy@0."),
     ],
 )
 def test_a_run_that_cannot_go_on_says_why(kept: Path, tmp_path: Path, file: str, old: str, new: str, code: int, says: str) -> None:
@@ -141,6 +141,30 @@ def test_a_run_that_cannot_go_on_says_why(kept: Path, tmp_path: Path, file: str,
     again = [*RUN, "--faults", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "a"), "--episodes", "3"]
     answered = CliRunner().invoke(build_app(), again)
     assert (answered.exit_code, says in answered.stderr.replace("\n", "")) == (code, True), answered.output
+
+
+def test_what_validate_refuses_does_not_go_on(kept: Path, tmp_path: Path) -> None:
+    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    folder, again = tmp_path / "a", [*RUN, "--faults", str(tmp_path / "mine.toml"), "--episodes", "3"]
+    log = folder / FILE
+    lines = log.read_text().replace(str(kept), str(tmp_path)).splitlines(keepends=True)
+    (folder / "continued-001.jsonl").write_text(lines[0].replace('"python": "', '"python": "0.'))
+    for damaged, says in (
+        (lines[1:], "no run line stands before it in this file"),
+        ([line for line in lines if '"record": "episode_start"' not in line], "stands before any start"),
+        ([line.replace('"wardian": "', '"wardian": "0.') for line in lines], "versions: is another one than in the first line of this run"),
+    ):
+        log.write_text("".join(damaged))
+        answered = CliRunner().invoke(build_app(), [*again, "--out", str(folder)])
+        assert (answered.exit_code, says in answered.stderr.replace("\n", "")) == (1, True), answered.output
+
+
+def test_a_folder_of_exports_is_no_runs_folder(tmp_path: Path) -> None:
+    (tmp_path / "chats.jsonl").write_text('{"messages": []}\n')
+    answered = CliRunner().invoke(build_app(), [*RUN, "--out", str(tmp_path)])
+    assert (answered.exit_code, "is not a run's folder: chats.jsonl there is no trajectory" in answered.stderr) == (2, True), (
+        answered.output
+    )
 
 
 def test_a_worker_that_cannot_play_ends_the_run_at_once() -> None:

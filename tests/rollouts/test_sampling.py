@@ -15,6 +15,7 @@ from wardian.rollouts.sampling import Mixture, fresh, groups_of, in_order, pairs
 
 BILLING, TOY = load_world("billing"), load_world("toy")
 EXPERT = load_policies("expert", BILLING, "billing")
+SCRIPTED = ("expert", "idle", "random", "vandal", "careless")
 
 
 def split_of(task_id: TaskId) -> str:
@@ -58,6 +59,16 @@ def test_shares_follow_weights_and_no_family_is_above_the_cap() -> None:
 def test_a_wrong_mixture_is_refused_and_says_why(text: str, cap: float, message: str) -> None:
     with pytest.raises(UsageProblem, match=message):
         next(in_order(pairs_of(BILLING, Split.TRAIN), Mixture.parse(text, cap)))
+
+
+@pytest.mark.parametrize("policies", [2, 3, 4, 5])
+def test_policies_share_the_episodes_equally_and_each_family_among_them(policies: int) -> None:
+    some = load_policies(",".join(SCRIPTED[:policies]), BILLING, "billing")
+    turn = len(pairs_of(BILLING, Split.TRAIN))
+    planned = plan(BILLING, some, run="r", episodes=turn * policies * 2, seed=0)
+    assert set(Counter(one.policy.name for one in planned).values()) == {turn * 2}
+    assert set(Counter(one.policy.name for one in planned[: policies * 3]).values()) == {3}
+    assert set(Counter((one.policy.name, one.task_id.family, one.task_id.difficulty) for one in planned).values()) == {2}
 
 
 def test_any_stretch_of_a_mixture_has_nearly_its_shares() -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from wardian.cli import build_app
 from wardian.rollouts.agreement import disagreements
-from wardian.rollouts.records import ResultPart, StepRecord
+from wardian.rollouts.records import SCHEMA_VERSION, ResultPart, StepRecord
 from wardian.rollouts.trajectory import FILE, load
 
 pytestmark = pytest.mark.anyio
@@ -119,8 +119,15 @@ DAMAGES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     "end reward": (changed("episode_end", "reward", 5.0), "reward: is 5.0, and its components sum to "),
     "end components": (changed("episode_end", "reward_components.task", 5.0), "reward_components: are {'task': 5.0"),
     "end outcome": (changed("episode_end", "outcome", "truncated"), "outcome: is 'truncated', and the last step had terminated"),
+    "format": (
+        changed("episode_end", "schema_version", 99),
+        f"schema_version: this log is of format 99, and this Wardian reads {SCHEMA_VERSION}; use the version of Wardian that wrote it",
+    ),
     "unknown key": (changed("step", "surprise", 1), "step surprise: Extra inputs are not permitted; delete it"),
-    "garbage": (lambda lines: [lines[0], b"{rubbish", *lines[1:]], ":2: is no JSON"),
+    "garbage": (
+        lambda lines: [lines[0], b"{rubbish", *lines[1:]],
+        ":2: is no JSON: Expecting property name enclosed in double quotes at column 2; take the line from a whole copy",
+    ),
     "torn in the middle": (lambda lines: [lines[0], lines[1][:99], *lines[2:]], ":2: is no JSON, and other lines of its writer follow"),
     "argument": (
         changed("step", "action.args.path", "x"),
@@ -213,6 +220,19 @@ def test_a_replay_of_an_ended_episode_without_a_line_ends_with_1(anyio_backend: 
     answered = CliRunner().invoke(build_app(), ["replay", str(tmp_path)])
     assert (answered.exit_code, answered.output.splitlines()[-1]) == (1, "identical 0/1"), answered.output
     assert "episode test-00000: lines missing: of its 8 steps the log lacks 1" in answered.output
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(("show",), 0), (("show", "0"), 0), (("replay",), 1), (("export", "chat", "--out", "new.json"), 2)], ids=str
+)
+async def test_every_command_says_that_a_run_line_is_missing(lines: Lines, tmp_path: Path, command: tuple[str, ...], code: int) -> None:
+    (tmp_path / FILE).write_bytes(b"\n".join(lines[1:]) + b"\n")
+    first, *rest = [str(tmp_path / word) if word == "new.json" else word for word in command]
+    place = [*rest[:1], str(tmp_path), *rest[1:]] if first == "export" else [str(tmp_path), *rest]
+    answered = CliRunner().invoke(build_app(), [first, *place])
+    assert (answered.exit_code, "identical" in answered.output) == (code, False), answered.output
+    assert "warning: this log is damaged" in answered.stderr
+    assert "no run line stands before it in this file" in answered.stderr
 
 
 async def test_show_says_what_it_cut_and_prints_it_whole_when_asked(lines: Lines, tmp_path: Path) -> None:

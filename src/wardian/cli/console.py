@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import anyio
 import typer
@@ -19,6 +20,8 @@ from rich.logging import RichHandler
 
 from wardian.envs.errors import TaskError
 from wardian.rollouts.errors import LogForeign, RolloutError, UsageProblem
+from wardian.rollouts.lines import well_formed
+from wardian.rollouts.trajectory import damage
 from wardian.sandbox.errors import ImageUnfit, ImportRefused, SandboxError
 
 
@@ -41,6 +44,17 @@ def errors_end_the_command() -> Iterator[None]:
 def _exit(error: Exception, code: int) -> typer.Exit:
     stderr().print(str(error), style="red", markup=False)
     return typer.Exit(code)
+
+
+def say_damage(console: Console, where: Path) -> None:
+    """Warn on `console` where `wardian validate` would refuse the log.
+
+    Raises:
+        LogBroken: it cannot be read at all.
+    """
+    if (wrong := damage(where)) is not None:
+        text = f"warning: this log is damaged: {wrong} (`wardian validate` names all)"
+        console.print(well_formed(text), style="yellow", markup=False)
 
 
 def find_modules_here() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli.console import errors_end_the_command, find_modules_here, stderr
+from wardian.cli.console import errors_end_the_command, find_modules_here, say_damage, stderr
 from wardian.rollouts.export.chat_file import export_chats
 from wardian.rollouts.export.parquet import Per, export_parquet
 from wardian.rollouts.export.rows import Arguments
@@ -58,6 +58,7 @@ def _export(where: Path, out: Path, split: str | None, include_masked: bool, as_
     find_modules_here()
     with errors_end_the_command():
         selection = Selection.open(where, split=split, include_masked=include_masked)
+        say_damage(stderr(), where)
         write(selection)
     for warning in selection.log.warnings:
         stderr().print(f"warning: {warning}", style="yellow", markup=False)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from wardian.cli.console import errors_end_the_command, stderr
+from wardian.cli.console import errors_end_the_command, say_damage, stderr
 from wardian.envs.taskfile.schema import json_schema as tasks_schema
 from wardian.rollouts.actions import action_text
 from wardian.rollouts.errors import UsageProblem
@@ -75,6 +75,7 @@ def show(
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     with errors_end_the_command():
         log = TrajectoryLog.open(where)
+        say_damage(stderr(), where)
         if episode is None:
             _list(console, log)
         else:

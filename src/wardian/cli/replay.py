@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from wardian.cli import database, grounds
-from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
+from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, say_damage, stderr
 from wardian.cli.grounds import Where, ground_of
 from wardian.cli.report import EpisodeProgress
 from wardian.envs.taskfile.opening import kept_copy
@@ -49,6 +49,7 @@ def replay(
     find_modules_here()
     with errors_end_the_command():
         log = TrajectoryLog.open(where)
+        say_damage(console, where)
         chosen = select(log, episode)
         shown = EpisodeProgress(console, len(chosen.episodes), shown=progress, verb="replaying")
         order = Order(log, chosen.episodes, Where(tier, image, db, db_url, tasks or kept_copy(where)), cells, to_step, force, shown)

@@ -59,8 +59,8 @@ class EpisodeProgress:
 def print_summary(found: dict[str, Json]) -> None:
     """Print a summary as tables on stdout."""
     console = Console(highlight=False)
-    table = Table("", "episodes", "succeeded", "rate", "masked", title=_title(found), title_justify="left")
-    for kind in ("family", "difficulty", "policy"):
+    table = Table("", "episodes", "succeeded", "rate", "masked", "reward", title=_title(found), title_justify="left")
+    for kind in ("family", "difficulty", "policy", "split"):
         for name, group in found[f"by_{kind}"].items():
             table.add_row(f"{kind} {name}", *_cells(group))
         table.add_section()
@@ -78,7 +78,8 @@ def _title(found: dict[str, Json]) -> str:
 
 def _cells(group: dict[str, Json]) -> list[str]:
     rate = "-" if group["success_rate"] is None else f"{group['success_rate']:.0%}"
-    return [str(group["episodes"]), str(group["succeeded"]), rate, str(group["masked"])]
+    reward = "-" if group["mean_reward"] is None else f"{group['mean_reward']:.3f}"
+    return [str(group["episodes"]), str(group["succeeded"]), rate, str(group["masked"]), reward]
 
 
 def _lines(found: dict[str, Json]) -> list[str]:

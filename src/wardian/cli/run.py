@@ -62,7 +62,9 @@ def run(
     group: Annotated[int, typer.Option(min=1, max=1024, help="Play each task so many times, from equal seeds.")] = 1,
     cells: Annotated[int, typer.Option(min=1, max=256, help="How many to play at once.")] = 4,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the cells. One that dies is replaced.")] = 1,
-    policy: Annotated[str, typer.Option(help=f"{', '.join(NAMES)} or package.module:function; several, by commas, alternate.")] = "expert",
+    policy: Annotated[
+        str, typer.Option(help=f"{', '.join(NAMES)} or package.module:function; several, by commas, alternate, with equal shares.")
+    ] = "expert",
     faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
     twin: Annotated[bool, typer.Option("--twin", help="Play each episode again without faults, and compare.")] = False,
     malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
