@@ -41,7 +41,8 @@ def load_world(name: str) -> WorldDefinition:
     if not function or not module or module.startswith("."):
         if name not in known_worlds():
             known = ", ".join(known_worlds())
-            raise TaskError(f"world: no {name!r}; built in are {known}; one of your own is named package.module:function")
+            here = f"; did you mean {name}:definition?" if name.isidentifier() and Path(name, "__init__.py").is_file() else ""
+            raise TaskError(f"world: no {name!r}; built in are {known}; one of your own is named package.module:function{here}")
         module, function = f"{worlds.__name__}.{name}", "definition"
     try:
         make = getattr(importlib.import_module(module), function)

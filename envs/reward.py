@@ -46,7 +46,8 @@ class RewardSpec:
     def costs(self, turns: int, invalid_calls: int, effects: Sequence[str] = ()) -> dict[str, float]:
         """Components of one step: `turns` calls or messages, of which `invalid_calls` are charged as invalid, and kinds of `effects`."""
         own = {kind: value * count if (count := effects.count(kind)) else 0.0 for kind, value in self.effects.items()}
-        return {"task": 0.0, "invalid_call": self.invalid_call * invalid_calls, "step_cost": self.step_cost * turns, **own}
+        # A rate below zero times none is -0.0; adding 0.0 takes the sign.
+        return {"task": 0.0, "invalid_call": self.invalid_call * invalid_calls + 0.0, "step_cost": self.step_cost * turns + 0.0, **own}
 
     def earned(self, verdict: Verdict) -> dict[str, float]:
         """Components of the end of an episode: `task`, and the family's own.

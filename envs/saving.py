@@ -80,8 +80,10 @@ def load(directory: Path, key: str | None = None, most_bytes: int = MOST_BYTES) 
         if key not in (None, manifest["key"]):
             raise SnapshotRefused(f"{directory}: it is the snapshot {manifest['key']}, and {key} was asked for")
         return _snapshot(_read(directory / PARTS, names, most_bytes))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SnapshotRefused(f"{directory}: no whole snapshot: {type(error).__name__}: {error}") from error
+    except OSError as error:
+        raise SnapshotRefused(f"{directory}: no whole snapshot: {error.filename}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SnapshotRefused(f"{directory}: no whole snapshot: {MANIFEST} or a part is damaged; take the snapshot again") from error
 
 
 def _key(names: Mapping[str, str]) -> str:

@@ -18,9 +18,13 @@ class Check:
     name: str
     passed: bool
     detail: str = ""
-    """Expected against found; for people and logs, never for an agent."""
+    """What is wrong: expected against found. For people and logs, never for an agent. Of a check that passed it is dropped."""
     hard: bool = False
     """A failed hard check is a hard failure: damage was done, which is worse than not succeeding."""
+
+    def __post_init__(self) -> None:
+        if self.passed is True:
+            object.__setattr__(self, "detail", "")
 
 
 @dataclass(frozen=True, slots=True)

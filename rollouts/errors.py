@@ -8,9 +8,10 @@ RolloutError
 │       ├── PolicyHopeless  it never could be asked. A UsageProblem too
 │       └── PolicyGone      it could be asked before; a run may go on when it can again
 ├── LogBroken      a trajectory is not readable; names file, line and field
-│   └── LogMissing  it is not there. A UsageProblem too
+│   ├── LogMissing  it is not there. A UsageProblem too
+│   └── EpisodeUnknown  it has no episode of that name. A UsageProblem too
 ├── NotReproduced  an episode does not run again as it was recorded, so a moment of it cannot be reached
-├── LogInUse       another run writes to this file
+├── LogInUse       another run writes to this file. A UsageProblem too
 └── LogForeign     a log was made by other versions than those here; names them
 """
 
@@ -59,11 +60,15 @@ class LogMissing(LogBroken, UsageProblem):
     """There is no trajectory where one was said to be."""
 
 
+class EpisodeUnknown(LogBroken, UsageProblem):
+    """A trajectory has no episode that is named so, or several."""
+
+
 class NotReproduced(RolloutError):
     """The message names the first difference."""
 
 
-class LogInUse(RolloutError):
+class LogInUse(UsageProblem):
     """The file has a writer already."""
 
 
@@ -71,5 +76,6 @@ class LogForeign(RolloutError):
     """Versions differ; `differences` has one line for each."""
 
     def __init__(self, differences: tuple[str, ...]) -> None:
-        super().__init__("this log was made by other versions: " + "; ".join(differences))
+        image = ", and --image TAG what cells run" if any(line.startswith("image:") for line in differences) else ""
+        super().__init__(f"this log was made by other versions: {'; '.join(differences)}; --force runs it all the same{image}")
         self.differences = differences

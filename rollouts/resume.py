@@ -173,8 +173,8 @@ def stopped_run(out: Path, asked: Mapping[str, Json]) -> Played | None:
     for name in sorted(before.keys() & asked.keys() - FREE):
         if before[name] != asked[name]:
             raise UsageProblem(
-                f"{name}: {out} holds an unfinished or finished run with {before[name]!r}, and now {asked[name]!r} is asked for; "
-                "give the same, or name a new folder"
+                f"{name}: the run in {out} was begun with {before[name]!r}, so it cannot go on with {asked[name]!r}; "
+                "give the same as then, or name a new folder"
             )
     if asked.get("twin"):
         raise UsageProblem(f"twin: {out} holds a run already, and one with twins cannot go on; name a new folder")

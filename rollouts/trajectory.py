@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from wardian.rollouts.blobs import BlobBroken, Blobs
 from wardian.rollouts.coherence import AnyLine, Coherence
-from wardian.rollouts.errors import LogBroken, LogInUse, LogMissing
+from wardian.rollouts.errors import EpisodeUnknown, LogBroken, LogInUse, LogMissing
 from wardian.rollouts.lines import Finding, LineBroken, Place, decode, is_strict, may_be_torn, well_formed_json
 from wardian.rollouts.records import ADAPTER, SCHEMA_VERSION, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.rules import COPY
@@ -172,7 +172,7 @@ class TrajectoryLog:
         """The id of the episode that `name` means: an id, the end of one, or its number within the run.
 
         Raises:
-            LogBroken: none, or several.
+            EpisodeUnknown: none, or several.
         """
         if name in self.episodes:
             return name
@@ -181,7 +181,9 @@ class TrajectoryLog:
         if len(found) == 1:
             return found[0]
         some = ", ".join(list(self.episodes)[:3])
-        raise LogBroken(f"episode: {'several are' if found else 'none is'} named {name!r}; there are {len(self.episodes)}, such as {some}")
+        raise EpisodeUnknown(
+            f"episode: {'several are' if found else 'none is'} named {name!r}; there are {len(self.episodes)}, such as {some}"
+        )
 
     def last_end(self, episode_id: str) -> EpisodeEnd | None:
         """The last line of the highest attempt that has one.

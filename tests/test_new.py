@@ -97,8 +97,8 @@ def test_a_tool_is_added_once(tmp_path: Path) -> None:
     world = make_world("desk", tmp_path)
     add_tool("take_note", world)
     before = contents(world)
-    for name in ("take_note", "lend_item"):
-        with pytest.raises(TaskError, match="already"):
+    for name, said in (("take_note", "test_take_note.py exists already"), ("lend_item", "has a 'lend_item' already")):
+        with pytest.raises(TaskError, match=said):
             add_tool(name, world)
     assert contents(world) == before
 

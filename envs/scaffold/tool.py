@@ -162,7 +162,7 @@ def _with_tool(source: str, new: NewTool) -> str:
     except SyntaxError as error:
         raise TaskError(f"world: tools.py line {error.lineno}: {error.msg}; mend it first") from error
     bound = _bound(module)
-    if taken := sorted({new.name, camel(new.name)} & bound):
+    if taken := [name for name in (new.name, camel(new.name)) if name in bound]:
         raise TaskError(f"name: tools.py has a {taken[0]!r} already; choose another")
     assigned, listed = _list_of_tools(module, new)
     if any(isinstance(node, ast.Constant) and node.value == new.name for node in ast.walk(listed)):

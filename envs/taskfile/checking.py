@@ -33,10 +33,9 @@ def verdict_of(spec: TaskSpec, engine: Engine, state: FinalState) -> Verdict:
     """
     checks = [_check(check, engine, state) for check in spec.checks]
     beyond, never = forbidden(spec, state.agent_changes, state.files.changes)
-    checks.append(Check(CHANGES, not beyond, f"also changed: {listed(beyond)}"[:DETAIL_CHARS] if beyond else ""))
+    checks.append(Check(CHANGES, not beyond, f"also changed: {listed(beyond)}"[:DETAIL_CHARS]))
     if spec.changes.never:
-        detail = f"changed, which must never be: {listed(never)}"[:DETAIL_CHARS] if never else ""
-        checks.append(Check(NEVER, not never, detail, hard=True))
+        checks.append(Check(NEVER, not never, f"changed, which must never be: {listed(never)}"[:DETAIL_CHARS], hard=True))
     return Verdict(tuple(checks))
 
 

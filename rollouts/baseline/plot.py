@@ -1,24 +1,24 @@
 """The picture of the sweep: where the choice after a cheap rejection flips."""
 
+import importlib.util
 from pathlib import Path
 
 from wardian.envs.worlds.routing.model import Move
 from wardian.rollouts.baseline.routing import Baselines
-from wardian.rollouts.errors import UsageProblem
 
 FILE = "routing.png"
+NO_PLOT = "since matplotlib is not installed; it comes with `pip install 'wardian[plot]'`"
+
+
+def can_plot() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def plot(found: Baselines, out: Path) -> Path:
-    """Draw the sweep into the folder `out`, which is made; gives the file.
+    """Draw the sweep into the folder `out`, which is made; gives the file. Needs matplotlib: see `can_plot`."""
+    import matplotlib.figure
 
-    Raises:
-        UsageProblem: matplotlib is not installed.
-    """
-    try:
-        import matplotlib.figure
-    except ImportError:
-        raise UsageProblem("no plot: matplotlib is not installed; it comes with `pip install 'wardian[dev]'`") from None
     figure = matplotlib.figure.Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     costs = [at.cost for at in found.sweep]

@@ -21,7 +21,7 @@ def plot(numbers: Numbers, out: Path) -> Path:
     try:
         import matplotlib.figure
     except ImportError:
-        raise UsageProblem("no plot: matplotlib is not installed; it comes with `pip install 'wardian[dev]'`") from None
+        raise UsageProblem("no plot: matplotlib is not installed; it comes with `pip install 'wardian[plot]'`") from None
     figure = matplotlib.figure.Figure(figsize=(12, 7.5), layout="constrained")
     axes = figure.subplots(2, 2)
     _latencies(axes[0, 0], numbers)

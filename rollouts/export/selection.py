@@ -13,9 +13,10 @@ from pathlib import Path
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.errors import TaskError
 from wardian.envs.registry import load_world
-from wardian.envs.splits import Split
+from wardian.envs.splits import Split, split_named
 from wardian.envs.task import TaskId
 from wardian.envs.variants import task_of
+from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.export.errors import NothingToExport, SplitForbidden
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
 from wardian.rollouts.trajectory import AttemptLog, TrajectoryLog
@@ -50,7 +51,13 @@ class Selection:
     """By the name in the log; `None` where it cannot be loaded."""
 
     def __post_init__(self) -> None:
-        if self.split not in (None, TRAIN):
+        if self.split is None:
+            return
+        try:
+            split_named(self.split)
+        except TaskError as error:
+            raise UsageProblem(str(error)) from error
+        if self.split != TRAIN:
             raise SplitForbidden(f"split: {self.split!r} is held out: only episodes of the split {TRAIN!r} are exported")
 
     @classmethod
@@ -59,6 +66,7 @@ class Selection:
 
         Raises:
             SplitForbidden: another split than `train` is asked for.
+            UsageProblem: there is no such split.
             LogBroken: there is no trajectory.
         """
         return cls(TrajectoryLog.open(where), where, split, include_masked)

@@ -12,7 +12,7 @@ from wardian.envs.action import call
 from wardian.envs.diff import between, moment_of
 from wardian.envs.errors import TaskError
 from wardian.envs.registry import load_world, open_environment
-from wardian.envs.saving import save
+from wardian.envs.saving import MANIFEST, save
 from wardian.sandbox.sealed import SealedFiles
 
 pytestmark = pytest.mark.anyio
@@ -38,8 +38,13 @@ async def test_two_saved_snapshots_are_compared_without_an_engine(make_env: Make
     assert {"path": "steps", "before": 1, "after": 3} in found["spent"]
     refused = runner.invoke(build_app(), ["diff", str(tmp_path / "one"), str(tmp_path / "two"), "--to", "3"])
     assert (refused.exit_code, "is a snapshot" in refused.stderr) == (2, True)
-    missing = runner.invoke(build_app(), ["diff", str(tmp_path / "one"), str(tmp_path / "none")])
-    assert (missing.exit_code, "no whole snapshot" in missing.stderr) == (1, True)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "trajectories.jsonl").touch()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / MANIFEST).write_text("{")
+    for name, code, said in (("none", 2, "there is no snapshot"), ("run", 2, "that is a run"), ("broken", 1, "damaged; take the")):
+        wrong = runner.invoke(build_app(), ["diff", str(tmp_path / "one"), str(tmp_path / name)])
+        assert (wrong.exit_code, said in wrong.stderr, "Error" in wrong.stderr) == (code, True, False), wrong.stderr
 
 
 async def test_a_file_as_at_the_start_is_said_to_be_that(make_env: MakeEnv) -> None:

@@ -18,6 +18,10 @@ pytestmark = pytest.mark.anyio
 GOOD = Verdict((Check("a", True),))
 
 
+def test_a_check_that_passed_says_nothing_of_what_is_wrong() -> None:
+    assert [Check("kept", passed, "an item was written off").detail for passed in (True, False)] == ["", "an item was written off"]
+
+
 class Judged(LendingDesk):
     name = "judged"
 

@@ -1,5 +1,7 @@
 """Worlds by name, and their packaged files."""
 
+from pathlib import Path
+
 import pytest
 
 from wardian.envs.action import call
@@ -24,6 +26,14 @@ def test_a_world_of_ones_own_is_named_by_its_function() -> None:
 def test_a_wrong_name_says_what_is_wrong(name: str) -> None:
     with pytest.raises(TaskError, match=r"world: .*(built in are .*toy|cannot be loaded|no WorldDefinition)"):
         load_world(name)
+
+
+def test_a_package_beside_is_named_by_its_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "desk").mkdir()
+    (tmp_path / "desk" / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TaskError, match="did you mean desk:definition"):
+        load_world("desk")
 
 
 def test_a_wrong_profile_lists_the_known() -> None:

@@ -20,6 +20,7 @@ def test_success_partial_and_damage_are_worth_what_the_family_says() -> None:
 def test_costs_are_charged_per_call() -> None:
     spec = RewardSpec(invalid_call=-0.1, step_cost=-0.01)
     assert spec.costs(turns=3, invalid_calls=2) == {"task": 0.0, "invalid_call": -0.2, "step_cost": -0.03}
+    assert str(spec.costs(turns=0, invalid_calls=0)) == "{'task': 0.0, 'invalid_call': 0.0, 'step_cost': 0.0}", "no zero has a sign"
 
 
 def test_own_components_come_by_the_name_of_their_check() -> None:

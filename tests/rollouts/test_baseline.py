@@ -2,11 +2,14 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from wardian.cli import build_app
 from wardian.envs.worlds.routing.exact import best_by_observation, value_of
 from wardian.envs.worlds.routing.model import Move, Moved, Parameters
 from wardian.rollouts.baseline.routing import CLOSE, baselines, flips_at
@@ -70,6 +73,15 @@ def test_the_command_needs_no_engine_and_draws_the_sweep(wardian: Any, tmp_path:
     assert (tmp_path / "routing.png").stat().st_size > 10_000
     assert json.loads((tmp_path / "baseline.json").read_text())["close"] == 1
     assert "world: baselines are there for routing" in wardian("baseline", "toy").stderr
+    assert "world: no 'nope'; built in are" in wardian("baseline", "nope").stderr
+
+
+def test_without_matplotlib_all_but_the_plot_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = CliRunner().invoke(build_app(), ["baseline", "routing", "--seeds", "1", "--episodes", "300", "--out", str(tmp_path / "new")])
+    assert (done.exception is None or isinstance(done.exception, SystemExit), "wardian[plot]" in done.stderr) == (True, True)
+    assert "optimum over the belief" in done.stdout
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["baseline.json"]
 
 
 def test_a_run_of_the_world_needs_no_engine_and_replays(wardian: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,3 +42,11 @@ def test_an_engine_that_there_is_not_is_named() -> None:
     done = wardian(*RUN, "--db", "oracle", url=None)
     assert done.exit_code == 2
     assert "sqlite, postgres" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("engine", "url", "said"), [("sqlite", "postgresql://x", "has no server"), ("postgres", "rubbish", "cannot be read")]
+)
+def test_a_server_that_cannot_be_meant_is_refused(engine: str, url: str, said: str) -> None:
+    done = wardian(*RUN, "--db", engine, "--db-url", url, url=None)
+    assert (done.exit_code, done.stderr.count("\n"), "db_url: " in done.stderr, said in done.stderr) == (2, 1, True, True), done.output

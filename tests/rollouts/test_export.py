@@ -109,8 +109,11 @@ def test_the_training_split_alone_can_be_taken_and_no_other(altered: Any, tmp_pa
     where = altered(lambda record: first_of(record, split="heldout"))
     rows, selection = chats(where, tmp_path, split="train")
     assert (len(rows), dict(selection.left_out)) == (EPISODES - 1, {"split heldout": 1})
-    for split in ("heldout", "eval", "Train", ""):
+    for split in ("heldout", "eval"):
         with pytest.raises(SplitForbidden, match="is held out"):
+            Selection.open(where, split=split)
+    for split in ("Train", ""):
+        with pytest.raises(UsageProblem, match=f"split: no '{split}'; there are train, eval, heldout"):
             Selection.open(where, split=split)
 
 

@@ -160,7 +160,7 @@ def test_a_run_says_its_purpose_and_another_cannot_go_on_with_it(wardian: Any, t
         assert splits_in(log) == {"heldout"}
         with pytest.raises(SplitForbidden):
             load_rows(log)
-    with pytest.raises(UsageProblem, match=r"split: .* with 'heldout', and now 'train' is asked for"):
+    with pytest.raises(UsageProblem, match=r"split: .* begun with 'heldout', so it cannot go on with 'train'"):
         stopped_run(where, {"split": "train", "episodes": 2})
 
 

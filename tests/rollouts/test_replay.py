@@ -147,7 +147,7 @@ async def test_a_log_of_other_versions_is_refused_unless_forced(ground: Ground, 
     text = (tmp_path / FILE).read_text()
     here = f"toy-shell@{ground.world.version}"
     (tmp_path / FILE).write_text(text.replace(f'"env": "{here}"', '"env": "toy-shell@0"'))
-    with pytest.raises(LogForeign, match=f"env: recorded toy-shell@0, here {here}"):
+    with pytest.raises(LogForeign, match=f"env: recorded toy-shell@0, here {here}; --force runs"):
         await replay(ground, tmp_path)
     assert [replayed.identical for replayed in await replay(ground, tmp_path, force=True)] == [True]
 

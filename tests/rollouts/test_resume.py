@@ -60,7 +60,7 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(workers: str, number: sig
     whole = (*RUN, "--out", str(tmp_path / "a"), "--episodes", "30", "--workers", workers)
     process = started(tmp_path / "a", "--episodes", "30", "--workers", workers)
     beside = CliRunner().invoke(build_app(), whole)
-    assert (beside.exit_code, "another run is writing into it" in beside.stderr.replace("\n", " ")) == (1, True), beside.output
+    assert (beside.exit_code, "another run is writing into it" in beside.stderr.replace("\n", " ")) == (2, True), beside.output
     process.send_signal(number)
     said, _ = process.communicate(timeout=60)
     assert number == signal.SIGKILL or (process.returncode, json.loads(said.splitlines()[-1])["interrupted"]) == (130, True)

@@ -60,8 +60,9 @@ def test_sql_writes_nothing_and_goes_on(played: Path) -> None:
     ("arguments", "code", "said"),
     [
         (["shell", "0", "--step", "16"], 2, "--step: "),
-        (["shell", "9"], 1, "none is named '9'"),
+        (["shell", "9"], 2, "none is named '9'"),
         (["diff", "0", "--to", "16"], 2, "give 0 (its start) to 12 (its end)"),
+        (["replay", "0", "--to-step", "400"], 2, "to_step: no episode here has so many steps; give at most 12"),
         (["diff", "0", "--tier", "none"], 2, "tier: no 'none'"),
     ],
 )

@@ -44,6 +44,7 @@ _WHY = {
     "extension": "this server has none of that name that an owner may create",
     "setting": "this server has none of that name",
 }
+_IF_EXISTS = re.compile(r"\bIF (NOT )?EXISTS\b")
 _NATIONAL = re.compile(r"(?<![\w'])[nN]'((?:[^']|'')*+)'")
 """Such texts are of type `character` on Postgres, which drops spaces at their end."""
 _INTO = re.compile(r"INSERT\s+INTO\s+(?:ONLY\s+)?(?:\w+\.)?(\"[^\"]+\"|\w+)", re.IGNORECASE)
@@ -214,7 +215,8 @@ def _reason_to_skip(statement: Statement) -> tuple[str, str] | None:
         return "owner", found.group(1).strip('"')
     for what, pattern in _SKIPPED.items():
         if pattern.match(words):
-            return what, " ".join(statement.words[:3] if what in ("database", "role", "server object") else statement.words[:1]).lower()
+            named = _IF_EXISTS.sub("", words).split()
+            return what, " ".join(named[:3] if what in ("database", "role", "server object") else named[:1]).lower()
     return None
 
 

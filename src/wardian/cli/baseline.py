@@ -8,14 +8,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wardian.cli.console import errors_end_the_command, stderr
+from wardian.cli.console import errors_end_the_command, find_modules_here, stderr
+from wardian.envs.registry import load_world
 from wardian.envs.worlds.routing.model import Move, Parameters
-from wardian.rollouts.baseline.plot import plot
+from wardian.rollouts.baseline.plot import NO_PLOT, can_plot, plot
 from wardian.rollouts.baseline.routing import CLOSE, Baselines, baselines
 from wardian.rollouts.baseline.tabular import Learning, rows
 from wardian.rollouts.errors import UsageProblem
 
 WORLD = "routing"
+FILE = "baseline.json"
 DEFAULT = Learning()
 
 
@@ -35,18 +37,30 @@ def baseline(
 
     The exit code is 1 where a learned policy is not as good as the optimum.
     """
+    find_modules_here()
     with errors_end_the_command():
         if world != WORLD:
+            load_world(world)
             raise UsageProblem(f"world: baselines are there for {WORLD}; {world!r} is too large to be solved exactly")
+        if out is not None and not can_plot():
+            stderr().print(f"note: no plot will be drawn, {NO_PLOT}", style="yellow", markup=False)
         found = baselines(Parameters(), range(seeds), Learning(episodes=episodes))
         if out is not None:
-            stderr().print(f"written to {plot(found, out)}", markup=False)
-            (out / "baseline.json").write_text(json.dumps(found.as_json(), indent=2) + "\n")
+            _write(found, out)
     if as_json:
         print(json.dumps(found.as_json()))
     else:
         _print(Console(highlight=False), found)
     raise typer.Exit(0 if found.close == len(found.learned) else 1)
+
+
+def _write(found: Baselines, out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / FILE
+    path.write_text(json.dumps(found.as_json(), indent=2) + "\n")
+    stderr().print(f"written to {path}", markup=False)
+    if can_plot():
+        stderr().print(f"written to {plot(found, out)}", markup=False)
 
 
 def _print(console: Console, found: Baselines) -> None:

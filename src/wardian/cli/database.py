@@ -25,20 +25,38 @@ def choice_of(name: str, url: str | None) -> DatabaseChoice:
     """The engine of that name, on the server at `url`.
 
     Raises:
-        UsageProblem: there is none, its driver is not installed, or it needs no server.
+        UsageProblem: there is none, its driver is not installed, the URL cannot be read, or `--db-url` names a server for SQLite.
     """
     if name not in list(DatabaseEngine):
         raise UsageProblem(f"db: no {name!r}; there are {NAMES}")
     engine = DatabaseEngine(name)
-    choice = DatabaseChoice(engine, url if engine is DatabaseEngine.POSTGRES else None)
+    if engine is DatabaseEngine.SQLITE:
+        if url not in (None, os.environ.get(URL)):  # what stands in the environment is for other commands too
+            raise UsageProblem("db_url: the database is sqlite, which has no server; give --db postgres, or leave --db-url out")
+        return DatabaseChoice(engine)
+    choice = DatabaseChoice(engine, url)
     if driver_missing(choice):
         raise UsageProblem(f"db: {EXTRA}")
+    if url is not None:
+        _must_be_readable(url)
     return choice
 
 
-def keep(url: str | None) -> None:
-    """Hand the URL on by the environment, to this process and those that it starts: it may hold a password, and logs hold options."""
+def _must_be_readable(url: str) -> None:
+    from wardian.sandbox.database.postgres.problems import shown
+
+    if shown(url) is None:
+        raise UsageProblem("db_url: it cannot be read; write postgresql://USER:PASSWORD@HOST:PORT/postgres")
+
+
+def keep(url: str | None, name: str) -> None:
+    """Hand the URL on by the environment, to this process and those that it starts: it may hold a password, and logs hold options.
+
+    Raises:
+        UsageProblem: as `choice_of`, of the engine called `name`.
+    """
     if url is not None:
+        choice_of(name, url)
         os.environ[URL] = url
 
 

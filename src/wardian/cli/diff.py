@@ -13,6 +13,7 @@ from wardian.cli.console import errors_end_the_command, find_modules_here, log_t
 from wardian.cli.grounds import Where
 from wardian.envs.diff import FileDiff, Look, StateDiff, between, moment_of
 from wardian.envs.saving import MANIFEST, load
+from wardian.envs.snapshot import Snapshot
 from wardian.envs.taskfile.opening import kept_copy
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.moments import Stop, difference, stop_at
@@ -54,10 +55,18 @@ def diff(
         if (where / MANIFEST).exists():
             if other is not None or begin is not None or end is not None:
                 raise UsageProblem(f"OTHER, --from, --to: {where} is a snapshot; give it and another one alone")
-            found = between(*(moment_of(load(path), str(path)) for path in (where, Path(episode))))
+            found = between(*(moment_of(_snapshot(path), str(path)) for path in (where, Path(episode))))
         else:
             found = _reached(where, (episode, begin), (other, end), Where(tier, image, db, db_url, kept_copy(where)), force)
     print(json.dumps(found.as_json()) if as_json else visible("\n".join(_lines(found))))
+
+
+def _snapshot(path: Path) -> Snapshot:
+    if not (path / MANIFEST).exists():
+        is_run = path.suffix == ".jsonl" or any(path.glob("*.jsonl"))
+        what = "that is a run" if is_run else "there is no snapshot"
+        raise UsageProblem(f"{path}: {what}; a snapshot is compared with another snapshot, a folder that holds {MANIFEST}")
+    return load(path)
 
 
 def _reached(where: Path, one: tuple[str, int | None], two: tuple[str | None, int | None], on: Where, force: bool) -> StateDiff:

@@ -80,9 +80,9 @@ def evaluate(
     Exits with 1 when not one episode could be judged.
     """
     asked = {name: value for name, value in locals().items() if name not in ("out", "against", "db_url")}
-    database.keep(db_url)
     find_modules_here()
     with errors_end_the_command(), folder_for_a_run(out):
+        database.keep(db_url, db)
         order = EvalOrder.of(asked, out, against or [])
         log_to(stderr())
         order.signal = run_until_signal(order.play, order.interrupt)

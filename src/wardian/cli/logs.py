@@ -101,10 +101,8 @@ def _list(console: Console, log: TrajectoryLog) -> None:
             table.add_row(name, "", "", "", str(len(places) - 1), "[yellow]unfinished[/]", "", "", "0")
             continue
         outcome = "succeeded" if end.succeeded else end.outcome
-        reward = "none" if end.reward is None else f"{end.reward:g}"
-        table.add_row(
-            name, end.task_id, end.policy, str(end.attempt), str(end.steps), outcome, escape(end.end_cause), reward, str(end.mask)
-        )
+        facts = end.task_id, end.policy, str(end.attempt), str(end.steps), outcome, escape(end.end_cause), _reward_text(end), str(end.mask)
+        table.add_row(name, *facts)
     console.print(table)
     console.print(f"{len(log.episodes)} episodes")
 
@@ -143,7 +141,7 @@ def _print_step(console: Console, step: StepRecord, checkpoint: str, limit: int)
         "rows": ", ".join(f"{row.table}{row.key}" for row in step.database),
         "files": ", ".join(step.files),
         "inexact": "; ".join(step.inexact),
-        "reward": {name: value for name, value in step.reward_components.items() if value},
+        "reward": ", ".join(f"{name} {value:g}" for name, value in step.reward_components.items() if value),
         "checkpoint": step.policy_checkpoint if step.policy_checkpoint != checkpoint else "",
         "sample": _sample_text(step.sample) if step.sample else "",
         "failed": step.failed,
@@ -167,12 +165,17 @@ def _print_end(console: Console, end: EpisodeEnd | None) -> None:
     if end is None:
         console.print("unfinished: the run ended before this episode did", style="yellow")
         return
-    console.rule(f"{end.outcome} by {end.end_cause}, reward {end.reward}, mask {end.mask}", align="left")
+    console.rule(f"{end.outcome} by {end.end_cause}, reward {_reward_text(end)}, mask {end.mask}", align="left")
     for check_ in end.verdict.checks if end.verdict else ():
         line = f"passed {check_.name}" if check_.passed else f"FAILED {check_.name}: {check_.detail}"
         console.print(line, markup=False)
     if end.detail:
         console.print(end.detail, markup=False)
+
+
+def _reward_text(end: EpisodeEnd) -> str:
+    """To six digits; the log holds it exactly."""
+    return "none" if end.reward is None else f"{end.reward:g}"
 
 
 def _cut(text: str, limit: int) -> str:

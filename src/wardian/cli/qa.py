@@ -100,7 +100,7 @@ def _writable(html: Path) -> None:
     if html.is_dir():
         raise UsageProblem(f"html: {html} is a folder; name a file")
     if importlib.util.find_spec("matplotlib") is None:
-        raise UsageProblem("html: its plots need matplotlib; it comes with `pip install 'wardian[dev]'`")
+        raise UsageProblem("html: its plots need matplotlib; it comes with `pip install 'wardian[plot]'`")
     html.parent.mkdir(parents=True, exist_ok=True)
 
 

@@ -11,6 +11,7 @@ from wardian.cli.console import errors_end_the_command, find_modules_here, log_t
 from wardian.cli.grounds import Where, ground_of
 from wardian.cli.report import EpisodeProgress
 from wardian.envs.taskfile.opening import kept_copy
+from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.lines import well_formed
 from wardian.rollouts.replay import Replay, Selection, select, uids_of
 from wardian.rollouts.rerun import Replayed
@@ -51,6 +52,7 @@ def replay(
         log = TrajectoryLog.open(where)
         say_damage(console, where)
         chosen = select(log, episode)
+        _check_step(chosen, to_step)
         shown = EpisodeProgress(console, len(chosen.episodes), shown=progress, verb="replaying")
         order = Order(log, chosen.episodes, Where(tier, image, db, db_url, tasks or kept_copy(where)), cells, to_step, force, shown)
         signal = run_until_signal(order.play)
@@ -59,6 +61,12 @@ def replay(
     if signal:
         raise typer.Exit(128 + signal)
     raise typer.Exit(_report(chosen.broken + order.results, chosen))
+
+
+def _check_step(chosen: Selection, to_step: int | None) -> None:
+    most = max((one.end.steps for one in chosen.episodes if one.end is not None), default=None)
+    if to_step is not None and most is not None and to_step > most:
+        raise UsageProblem(f"to_step: no episode here has so many steps; give at most {most}, got {to_step}")
 
 
 @dataclass(slots=True)

@@ -103,11 +103,11 @@ def run(
     """Play episodes of a world, in parallel, and sum them up. Exits with 1 when not one could be judged."""
     parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
     parameters["db_url"] = None
-    database.keep(db_url)
     parameters["curriculum"] = steering.shown(curriculum)
     find_modules_here()
     with errors_end_the_command(), folder_for_a_run(out):
         own.settle(parameters)
+        database.keep(db_url, parameters["db"])
         order = order_of(parameters, out, curriculum=curriculum)
         log_to(order.progress.console)
         order.signal = run_until_signal(order.play, order.interrupt)

@@ -121,6 +121,7 @@ def test_what_came_is_in_the_report(kept: ImportedDatabase) -> None:
 def test_what_did_not_come_is_in_the_report(kept: ImportedDatabase) -> None:
     left = {(one.what, one.name): one.line for one in kept.report.left_out}
     whats = {what for what, _ in left}
+    assert ("database", "drop database shop") in left
     assert {
         "database",
         "role",
