@@ -15,11 +15,9 @@ from wardian.envs.task import Difficulty, Task
 from wardian.envs.verifier import Check, Verdict
 from wardian.envs.worlds.billing.customer import customer_of
 from wardian.envs.worlds.billing.families.desk import DeskFamily
-from wardian.envs.worlds.billing.tools import TOOLS
 from wardian.sandbox.database import SqliteTemplate
 from wardian.sandbox.database.base import Template
 from wardian.tools.faults import NONE
-from wardian.tools.packs.waiting import WAIT
 
 pytestmark = pytest.mark.anyio
 WORLD = load_world("billing")
@@ -37,7 +35,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
 
 @pytest.fixture
 def env(template: Template) -> ToolEnvironment:
-    world = replace(WORLD, needs_cell=False, tools=(*TOOLS, WAIT))
+    world = replace(WORLD, needs_cell=False)
     return ToolEnvironment(world, template=template, cells=None, faults=NONE)
 
 
