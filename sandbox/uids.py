@@ -41,6 +41,8 @@ class UidClaims:
         Raises:
             CellUnavailable: so many are not free, or the lock folder cannot be used.
         """
+        if count > MOST_UIDS:
+            raise CellUnavailable(f"{count} uids for cells wanted; a host has {MOST_UIDS}: ask for fewer cells")
         new: list[int] = []
         candidates = [*dict.fromkeys(wanted), *(uid for uid in range(FIRST_UID, FIRST_UID + MOST_UIDS) if uid not in set(wanted))]
         for uid in candidates:
@@ -48,9 +50,11 @@ class UidClaims:
                 break
             if self._try(uid):
                 new.append(uid)
-        if len(new) < count:
-            raise CellUnavailable(f"{count} uids for cells wanted, {len(new)} free: end other runs on this host")
-        return tuple(new)
+        if len(new) == count:
+            return tuple(new)
+        for uid in new:
+            os.close(self._held.pop(uid))
+        raise CellUnavailable(f"{count} uids for cells wanted, {len(new)} free in {self._directory}: end other runs on this host")
 
     def release(self) -> None:
         """Give all back. Idempotent."""
@@ -62,8 +66,7 @@ class UidClaims:
         if uid in self._held:
             return False
         try:
-            self._directory.mkdir(mode=0o1777, parents=True, exist_ok=True)
-            descriptor = os.open(self._directory / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            descriptor = self._open(self._directory / str(uid))
         except PermissionError:
             return False
         except OSError as error:
@@ -75,3 +78,17 @@ class UidClaims:
             return False
         self._held[uid] = descriptor
         return True
+
+    def _open(self, path: Path) -> int:
+        """The lock file, made where it is missing. Reading is enough for a lock, so that one user's file serves all."""
+        try:
+            self._directory.mkdir(parents=True)
+            self._directory.chmod(0o1777)  # whatever the umask
+        except FileExistsError:
+            pass
+        try:  # without O_CREAT first: a system may forbid it for another user's file in a folder like this
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            os.fchmod(descriptor, 0o644)
+            return descriptor
