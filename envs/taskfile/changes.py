@@ -10,6 +10,7 @@ from wardian.sandbox.database.base import RowChange, Scalar
 from wardian.sandbox.files import FileChange, FileKind
 
 SHOWN = 5
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)
 
 
 def folded(name: str) -> str:
@@ -98,12 +99,9 @@ def _fits(where: Mapping[str, Cell | tuple[Cell, ...]], row: Mapping[str, Scalar
 
 
 def _is(wanted: Cell, found: Scalar) -> bool:
-    """As `same`; a changed row shows a real number as its text."""
-    if isinstance(found, str) and isinstance(wanted, int | float) and not isinstance(wanted, bool):
-        try:
-            return same(wanted, float(found))
-        except ValueError:
-            return False
+    """As `same`; a changed row shows a number that is no integer as its text, written as an engine writes it."""
+    if isinstance(found, str) and isinstance(wanted, int | float) and not isinstance(wanted, bool) and _NUMBER.fullmatch(found):
+        return same(wanted, float(found))
     return same(wanted, found)
 
 

@@ -1,7 +1,8 @@
 """When two values are the same, whatever engine they come from.
 
 Numbers are compared by value to 12 digits, so that 5.94 is the decimal of one engine and the float of the other; true is 1; a time is the
-same with a `T` or a space, with or without a zone of UTC, and with or without a fraction of zero. A text that holds digits is no number.
+same with a `T` or a space, with or without a zone of UTC, and with or without a fraction of zero. A text that holds digits is no number;
+a whole number of more than 64 bits is text, as a database shows it.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeAlias
 
+from wardian.sandbox.database.types import INT64_MAX, INT64_MIN
 from wardian.tools.contract import Json
 
 Row: TypeAlias = Sequence[bool | int | float | str | None]
@@ -21,10 +23,9 @@ def canonical(value: bool | int | float | str | None) -> Hashable:
     """The form in which equal values are equal."""
     if value is None:
         return ("null",)
-    if isinstance(value, float):
-        return ("number", float(f"{value:.{DIGITS}g}"))
-    if isinstance(value, int):
-        return ("number", int(value))
+    if isinstance(value, int | float):
+        is_long = isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX
+        return ("text", str(value)) if is_long else ("number", _number(value))
     found = _TIME.fullmatch(value)
     if found is None:
         return ("text", value)
@@ -32,10 +33,17 @@ def canonical(value: bool | int | float | str | None) -> Hashable:
     return ("text", f"{day} {minute}:{second or '00'}.{(fraction or '').rstrip('0')}".rstrip("."))
 
 
+def _number(value: int | float) -> int | float:
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else int(value)
+
+
 def same(expected: bool | int | float | str | None, found: bool | int | float | str | None, tolerance: float = 0.0) -> bool:
     """Whether two values are the same, numbers within `tolerance`."""
     if tolerance and isinstance(expected, int | float) and isinstance(found, int | float):
-        return abs(expected - found) <= tolerance
+        try:
+            return abs(expected - found) <= tolerance
+        except OverflowError:  # a whole number that is longer than any float
+            return False
     return canonical(expected) == canonical(found)
 
 
@@ -104,7 +112,7 @@ def same_json(expected: Json, found: Json) -> bool:
     if isinstance(expected, bool) or isinstance(found, bool):
         return expected is found
     if isinstance(expected, int | float) and isinstance(found, int | float):
-        return canonical(expected) == canonical(found)
+        return _number(expected) == _number(found)
     if isinstance(expected, dict) and isinstance(found, dict):
         return expected.keys() == found.keys() and all(same_json(value, found[key]) for key, value in expected.items())
     if isinstance(expected, list) and isinstance(found, list):

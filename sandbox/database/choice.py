@@ -39,6 +39,13 @@ class DatabaseChoice:
     engine: DatabaseEngine = DatabaseEngine.SQLITE
     url: str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.engine, DatabaseEngine):
+            known = " or ".join(f"DatabaseEngine.{one.name}" for one in DatabaseEngine)
+            raise ValueError(f"engine: give {known}, not {self.engine!r}")
+        if self.url is not None and self.engine is not DatabaseEngine.POSTGRES:
+            raise ValueError("url: SQLite has no server; give the engine DatabaseEngine.POSTGRES, or no url")
+
 
 def driver_missing(choice: DatabaseChoice) -> bool:
     """Whether the choice needs a driver that is not installed."""

@@ -1,6 +1,7 @@
 """Worlds by name, and their packaged files."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,10 +51,24 @@ def test_texts_and_files_come_with_the_package() -> None:
         file_layer("wardian.envs.worlds.toy", "none")
 
 
+@pytest.mark.parametrize(
+    ("engine", "url", "message"),
+    [
+        ("mysql", None, "engine: give DatabaseEngine.SQLITE or DatabaseEngine.POSTGRES, not 'mysql'"),
+        ("sqlite", None, "engine: give"),
+        (DatabaseEngine.SQLITE, "postgresql://host/db", "url: SQLite has no server"),
+    ],
+)
+def test_a_database_that_cannot_be_chosen_is_refused(engine: Any, url: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DatabaseChoice(engine, url)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("engine", DatabaseEngine)
 async def test_an_environment_is_opened_with_all_that_it_needs(engine: DatabaseEngine, postgres_url: str) -> None:
-    async with open_environment(load_world("toy"), faults="mild", database=DatabaseChoice(engine, postgres_url)) as env:
+    choice = DatabaseChoice(engine, postgres_url if engine is DatabaseEngine.POSTGRES else None)
+    async with open_environment(load_world("toy"), faults="mild", database=choice) as env:
         first = await env.reset("lending-desk/easy/seed-1", seed=7)
         assert "requests.txt" in first.rendered
         step = await env.step(call("list_items"))

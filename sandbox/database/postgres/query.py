@@ -17,13 +17,15 @@ from wardian.sandbox.database.calls import READS, too_many
 from wardian.sandbox.database.postgres.problems import agents_problem, lost
 from wardian.sandbox.database.postgres.server import AGENTS, CALL_S, TOOLS, Link
 from wardian.sandbox.database.postgres.statements import agents
-from wardian.sandbox.database.types import check_integer, check_real, check_text
+from wardian.sandbox.database.types import INT64_MAX, INT64_MIN, check_integer, check_real, check_text
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
 MIN_VALUE_BYTES = 64 * 1024
 MAX_WRITTEN_BYTES = 64 << 20
 """Old and new rows of one call; they travel to this process."""
 BATCH = 50
+DIGITS = 18
+"""The power of ten of the largest integer of 64 bits."""
 FLOATS = 10**15
 """From here on a number with a fraction is told as text: a float would lose digits of it."""
 _SIZE = "SELECT coalesce(sum(octet_length(cells::text)), 0), count(*) FROM public.wardian_journal"
@@ -165,11 +167,7 @@ def _cell(value: Any) -> Scalar | float:
     if isinstance(value, bytes):
         return "\\x" + value.hex()
     if isinstance(value, Decimal):
-        if not value.is_finite():
-            return str(value)
-        if value == value.to_integral_value():
-            return int(value)
-        return float(value) if abs(value) < FLOATS else str(value)
+        return _number(value)
     if isinstance(value, float):
         if value != value:
             return "NaN"
@@ -178,6 +176,15 @@ def _cell(value: Any) -> Scalar | float:
         return value + 0.0
     found: Scalar = value
     return found
+
+
+def _number(value: Decimal) -> int | float | str:
+    """A number as text where it is no integer of 64 bits and no float keeps its digits: Python refuses to write one of 5,000 digits."""
+    if not value.is_finite() or value.adjusted() > DIGITS:
+        return str(value)
+    if value == value.to_integral_value():
+        return int(value) if INT64_MIN <= value <= INT64_MAX else str(value)
+    return float(value) if abs(value) < FLOATS else str(value)
 
 
 def _instant(text: str) -> str:

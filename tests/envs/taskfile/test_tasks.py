@@ -166,6 +166,19 @@ async def test_a_check_that_the_agents_rows_break_is_the_agents_failure(open_wor
         assert failed(await judged(env, for_engine(f"UPDATE Sale SET Amount = {amount}", engine_name))) == ["broken"]
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("engine_name", ["postgres"])
+async def test_a_number_of_thousands_of_digits_ends_no_episode(open_world: Any, engine_name: str) -> None:
+    checks = "[{name: huge, sql: 'SELECT 10::numeric ^ (amount * 1000)::int FROM sale WHERE sale_id = 1', rows: [[1.0]], tolerance: 0.5}]"
+    async with open_world(one(engine_name, checks=checks, changes="{only: any}")) as env:
+        await env.reset(TASK)
+        seen = await env.step(call("query_database", sql="SELECT 10::numeric ^ 5000"))
+        assert seen.observation.results[0]["status"] == "ok"
+        await env.step(call("execute_sql", sql="UPDATE sale SET amount = 5 WHERE sale_id = 1 RETURNING 10::numeric ^ 5000"))
+        last = await env.step(Message("Done."))
+    assert failed(last.info.verdict) == ["huge"]
+
+
 @both
 @pytest.mark.anyio
 async def test_a_sound_task_passes_its_trial(open_world: Any, engine_name: str) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from wardian.envs.taskfile.changes import _is
 from wardian.envs.taskfile.splitting import statements
 from wardian.envs.taskfile.values import same, same_json, unmatched
 
@@ -50,6 +51,18 @@ def test_rows_within_a_tolerance_are_paired_as_well_as_can_be() -> None:
     assert unmatched([[1.0], [1.4]], [[1.3], [0.9]], 0.4) == ([], [])
     assert unmatched([[1.4], [1.0]], [[1.3], [0.9]], 0.4) == ([], [])
     assert unmatched([[1.0], [1.4]], [[1.3], [1.0]], 0.05) == ([[1.4]], [[1.3]])
+
+
+def test_numbers_beyond_64_bits_are_texts_and_never_raise() -> None:
+    assert same(10**30, str(10**30))
+    assert not same(3.98, 10**400, 0.01)
+    assert unmatched([[3, 3.98]], [[3, "1" + "0" * 5000]], 0.01) == ([[3, 3.98]], [[3, "1" + "0" * 5000]])
+    assert same_json(1e20, 10**20)
+    assert not same_json(3.5, 10**400)
+
+
+def test_a_rule_takes_a_text_for_a_number_only_as_an_engine_writes_it() -> None:
+    assert [text for text in ("98", "98.00", "9.8e+1", "9_8", " 98\n", "٩٨", "nan", "inf") if _is(98, text)] == ["98", "98.00", "9.8e+1"]
 
 
 def test_json_compares_by_value() -> None:

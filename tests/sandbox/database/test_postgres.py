@@ -128,6 +128,48 @@ def test_every_kind_of_value_has_one_form(clone: WorldDatabase) -> None:
     assert row[11:] == ("2026-01-02", "P1D", "{1,2}", '{"a" : 1}')
 
 
+HUGE = "10::numeric ^ 5000"
+
+
+def test_a_number_of_more_than_64_bits_is_a_text(clone: WorldDatabase) -> None:
+    ends = "9223372036854775807::numeric, 9223372036854775808::numeric"
+    row = clone.query(f"SELECT {ends}, {HUGE}, {HUGE} + 0.5, 1 / ({HUGE}), array[{HUGE}], '-Infinity'::numeric").rows[0]
+    assert row[:2] == (2**63 - 1, str(2**63))
+    assert [str(value)[:3] for value in row[2:]] == ["100", "100", "0", "{10", "-In"]
+    with clone.transaction() as session:
+        written = clone.execute(session, f"UPDATE customers SET name = 'x' WHERE id = 1 RETURNING {HUGE}")
+    assert written.returned is not None
+    assert len(str(written.returned.rows[0][0])) == 5001 + len(".0000000000000000")
+
+
+ODD = (
+    "'294276-01-01'::timestamptz",
+    "'infinity'::timestamptz",
+    "'4713-01-01 BC'::timestamptz",
+    "'infinity'::date",
+    "'24:00'::time",
+    "'12:00+15:59:59'::timetz",
+    "interval '-178000000 years'",
+    "'NaN'::numeric",
+    "'{\"a\": 1e400}'::jsonb",
+    "('1' || repeat('0', 5000))::json",
+    "'$1.00'::money",
+    "'[1,)'::numrange",
+    "'{[1,2)}'::int4multirange",
+    "B'101'",
+    "'a'::\"char\"",
+    "ROW(1, NULL)",
+    "'10.0.0.1/8'::inet",
+    "'\\xff00'::bytea",
+    "array['\\xff'::bytea]",
+)
+
+
+def test_no_value_is_too_odd_to_be_read(clone: WorldDatabase) -> None:
+    for value in clone.query(f"SELECT {', '.join(ODD)}").rows[0]:
+        assert isinstance(value, str)
+
+
 def test_parameters_are_values(clone: WorldDatabase) -> None:
     found = clone.query("SELECT id, :name::text FROM orders WHERE id < :top ORDER BY id", {"top": 2, "name": "' ; --"})
     assert found.rows == ((1, "' ; --"),)
