@@ -38,7 +38,7 @@ def test_running_out_says_what_to_do_and_keeps_nothing(tmp_path: Path, monkeypat
     monkeypatch.setattr(uids, "MOST_UIDS", 5)
     one, other = UidClaims(tmp_path), UidClaims(tmp_path)
     one.claim(2)
-    with pytest.raises(CellUnavailable, match="4 uids for cells wanted, 3 free in .*: end other runs"):
+    with pytest.raises(CellUnavailable, match=r"4 uids for cells wanted, 3 free in .*: end other runs"):
         other.claim(4)
     assert one.claim(3) == tuple(FIRST_UID + number for number in (2, 3, 4))
 
