@@ -7,7 +7,7 @@ place that decides which of them an exception is.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wardian.envs.errors import StateMismatch, VerifierBroken
+from wardian.envs.errors import StateMismatch, TaskError, VerifierBroken
 from wardian.sandbox.errors import CellDied, DeathCause, SandboxError
 
 
@@ -53,6 +53,8 @@ def boundary(error: Exception) -> Ending:
             return Ending(EndKind.TERMINATED, EndCause.CELL_DIED, detail)
         case SandboxError():
             return Ending(EndKind.FAILED, EndCause.INFRASTRUCTURE, detail)
+        case VerifierBroken(__cause__=TaskError() as cause):  # the author's, who is told the place
+            return Ending(EndKind.FAILED, EndCause.VERIFIER, str(cause))
         case VerifierBroken():
             return Ending(EndKind.FAILED, EndCause.VERIFIER, detail)
         case StateMismatch():

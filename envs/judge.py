@@ -9,7 +9,7 @@ import anyio
 import anyio.from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
-from wardian.envs.errors import VerifierBroken
+from wardian.envs.errors import TaskError, VerifierBroken
 from wardian.envs.family import Family
 from wardian.envs.verifier import FinalState, Verdict
 from wardian.sandbox.fingerprint import Fingerprint
@@ -35,7 +35,8 @@ async def judge(family: Family, state: FinalState, expected: Fingerprint | None,
     if not trial.finished:
         raise VerifierBroken(family.name, f"it did not finish within {deadline_s:g} s")
     if trial.error is not None:
-        raise VerifierBroken(family.name, f"{type(trial.error).__name__}: {trial.error}") from trial.error
+        kind = "" if isinstance(trial.error, TaskError) else f"{type(trial.error).__name__}: "
+        raise VerifierBroken(family.name, f"{kind}{trial.error}") from trial.error
     if not isinstance(trial.verdict, Verdict):
         raise VerifierBroken(family.name, f"it returned {type(trial.verdict).__name__} and no Verdict")
     written = trial.after.differences(expected) if trial.after and expected else ()

@@ -18,6 +18,15 @@ from wardian.sandbox.database.base import QueryLimits
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 from wardian.sandbox.files import FileKind
 
+
+class CheckBroken(TaskError):
+    """A check cannot be carried out, through no doing of the agent's. `check` is its name."""
+
+    def __init__(self, check: str, why: str) -> None:
+        super().__init__(why)
+        self.check = check
+
+
 LIMITS = QueryLimits(time_s=5.0, steps=100_000_000, rows=20_000, bytes=8 << 20)
 """Of one check's query."""
 MANY = 20_000
@@ -29,7 +38,7 @@ def verdict_of(spec: TaskSpec, engine: Engine, state: FinalState) -> Verdict:
     """Judge the final state of a task.
 
     Raises:
-        TaskError: a check cannot be carried out; names it.
+        CheckBroken: a check cannot be carried out.
     """
     checks = [_check(check, engine, state) for check in spec.checks]
     beyond, never = forbidden(spec, state.agent_changes, state.files.changes)
@@ -65,13 +74,13 @@ def _rows(check: SqlCheck, engine: Engine, state: FinalState) -> Sequence[Row] |
             return f"cannot be computed with what the agent wrote: {problem}"
         if problem.kind is DatabaseProblemKind.TOO_SLOW and len(state.agent_changes) > MANY:
             return f"cannot be computed with the {len(state.agent_changes)} rows that the agent changed: {problem}"
-        raise TaskError(f"check {check.name}: its SQL cannot be carried out: {problem}") from problem
+        raise CheckBroken(check.name, str(problem)) from problem
     if not found.truncated:
         return found.rows
     too_much = f"its SQL gives more than {LIMITS.rows} rows or {LIMITS.bytes} bytes"
     if state.agent_changes:
         return too_much
-    raise TaskError(f"check {check.name}: {too_much}; aggregate or narrow it")
+    raise CheckBroken(check.name, f"{too_much}; aggregate or narrow it")
 
 
 def _wrong_rows(check: SqlCheck, found: Sequence[Row]) -> str:

@@ -7,8 +7,8 @@ from wardian.envs.errors import TaskError
 from wardian.envs.family import Family, Solution
 from wardian.envs.splits import Split
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
-from wardian.envs.taskfile.checking import verdict_of
-from wardian.envs.taskfile.loading import dumped
+from wardian.envs.taskfile.checking import CheckBroken, verdict_of
+from wardian.envs.taskfile.loading import Tasks, dumped
 from wardian.envs.taskfile.schema import START, Content, Engine, FileCheck, Scripts, TaskSpec
 from wardian.envs.taskfile.solution import solve
 from wardian.envs.taskfile.splitting import statements
@@ -26,11 +26,12 @@ TOOLS = {
 
 
 class WrittenTask(Family):
-    """One task of a file, on a template of `engine`."""
+    """One task of the file `tasks`, on a template of `engine`."""
 
-    def __init__(self, spec: TaskSpec, engine: Engine) -> None:
+    def __init__(self, spec: TaskSpec, engine: Engine, tasks: Tasks) -> None:
         self.name = spec.id
         self.spec = spec
+        self._tasks = tasks
         self.engine: Engine = engine
         self.difficulties = (spec.difficulty or Difficulty.MEDIUM,)
         self.evidence_files = tuple(sorted({check.file for check in spec.checks if isinstance(check, FileCheck)}))
@@ -66,7 +67,11 @@ class WrittenTask(Family):
         return self.spec.split or Split.TRAIN
 
     def verify(self, state: FinalState) -> Verdict:
-        return verdict_of(self.spec, self.engine, state)
+        try:
+            return verdict_of(self.spec, self.engine, state)
+        except CheckBroken as error:
+            number = [check.name for check in self.spec.checks].index(error.check)
+            raise self._tasks.document.problem((*self._tasks.place(self.spec), "checks", number, "sql"), str(error)) from error
 
     def reference(self, first: Observation) -> Solution:
         return solve(self.spec.solution, self.engine, "wait" in (self.spec.tools or ()))

@@ -2,14 +2,13 @@
 
 import base64
 import binascii
-import difflib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from wardian.envs.errors import TaskError
 from wardian.envs.observation import has_control_token
@@ -17,6 +16,7 @@ from wardian.envs.taskfile import schema
 from wardian.envs.taskfile.reading import MAX_BYTES, Document, read
 from wardian.envs.taskfile.reading import Path as Field
 from wardian.envs.taskfile.schema import CELL_PACKS, BudgetPart, Content, FileCheck, FilesRule, Shared, TaskFile, TaskSpec
+from wardian.envs.taskfile.wording import message
 from wardian.sandbox.fingerprint import digest
 from wardian.tools.contract import Json
 
@@ -84,9 +84,16 @@ def tasks_of(document: Document, folder: Path) -> Tasks:
     except ValueError as error:  # of a text that JSON has no form for
         raise document.problem((), str(error)) from error
     contents = _Contents(document, folder)
-    specs = tuple(contents.fill(_with_defaults(spec, found.defaults), number) for number, spec in enumerate(found.tasks))
-    tasks = Tasks(document, found.policy, specs)
-    if problems := list(_problems(tasks)):
+    specs, problems = [], []
+    for number, spec in enumerate(_with_defaults(one, found.defaults) for one in found.tasks):
+        try:
+            specs.append(contents.fill(spec, number))
+        except TaskError as error:
+            specs.append(spec)
+            problems.append(error)
+    tasks = Tasks(document, found.policy, tuple(specs))
+    problems += _problems(tasks)
+    if problems:
         raise TaskError("\n".join(str(problem) for problem in problems[:SHOWN]))
     return tasks
 
@@ -202,9 +209,11 @@ def _lines(document: Document, error: ValidationError) -> list[str]:
     found = [(_field(document, one["loc"], one["type"] == "missing"), one) for one in error.errors(include_url=False)]
     # An item that is wrong makes its list look too short as well.
     inner = {path[:number] for path, _ in found for number in range(len(path))}
-    real = [(path, one) for path, one in found if one["type"] != "too_short" or path not in inner]
-    real.sort(key=lambda pair: document.place(pair[0]))
-    lines = list(dict.fromkeys(str(document.problem(path, _message(path, one))) for path, one in real))
+    by_path: dict[Field, list[Any]] = {}
+    for path, one in sorted(found, key=lambda pair: document.place(pair[0])):
+        if one["type"] != "too_short" or path not in inner:
+            by_path.setdefault(path, []).append(one)
+    lines = [str(document.problem(path, message(path, problems))) for path, problems in by_path.items()]
     return lines if len(lines) <= SHOWN else [*lines[:SHOWN], f"and {len(lines) - SHOWN} more"]
 
 
@@ -215,24 +224,3 @@ def _field(document: Document, parts: tuple[str | int, ...], missing: bool) -> F
         if (*path, part) in document.places or (missing and number == len(parts) - 1):
             path = (*path, part)
     return path
-
-
-def _message(path: Field, one: Any) -> str:
-    kind, message = one["type"], str(one["msg"]).removeprefix("Value error, ")
-    if kind == "extra_forbidden" and one["input"] is None:
-        return "there is no such key here, and it has no value; inside { } a text with a comma must stand in quotes"
-    if kind == "extra_forbidden":
-        close = difflib.get_close_matches(str(path[-1]), sorted(_keys()), n=1, cutoff=0.7)
-        return f"there is no such key here{f'; did you mean {close[0]}?' if close else ''} (`wardian schema tasks` lists all)"
-    if kind == "missing":
-        return "is missing"
-    if kind == "bool_type":
-        return f"must be true or false, not {one['input']!r}"
-    if kind.endswith("_type") or kind in ("literal_error", "enum"):
-        return f"{message[:1].lower()}{message[1:]}, not {one['input']!r}"
-    return message
-
-
-def _keys() -> set[str]:
-    models = [one for one in vars(schema).values() if isinstance(one, type) and issubclass(one, BaseModel)]
-    return {field.alias or name for model in models for name, field in model.model_fields.items()}

@@ -49,8 +49,9 @@ def _one_of(*keys: str) -> Discriminator:
 
 WorkspacePath = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(workspace_path)]
 Pattern = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_pattern)]
-Id = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+ID, NAME = r"^[a-z0-9][a-z0-9-]{0,62}$", r"^[a-z0-9][a-z0-9_-]{0,62}$"
+Id = Annotated[str, Field(pattern=ID)]
+Name = Annotated[str, Field(pattern=NAME)]
 
 
 class Model(BaseModel):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from wardian.envs.action import Step
+from wardian.envs.ending import EndCause
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
 from wardian.envs.playing import Played, play_idle, play_reference
@@ -37,16 +39,23 @@ async def try_task(env: ToolEnvironment, family: WrittenTask) -> Trial:
     passing = tuple(check.name for check in verdict.checks if check.passed) if verdict else ()
     problems = _unsolved(solved)
     if idle.last.failed is not None:
-        problems.append(f"doing nothing: {idle.last.failed}")
+        problems.append(_failure("doing nothing", idle.last))
     elif verdict is not None and verdict.succeeded:
         problems.append(f"doing nothing passes every check ({', '.join(passing)}); add one that only the wanted end state passes")
     return Trial(task_id, len(solved.steps), tuple(dict.fromkeys(problems)), tuple(name for name in passing if name not in OURS))
 
 
+def _failure(who: str, last: Step) -> str:
+    """Why there is no verdict. A check that cannot be carried out says its place, and is the same whoever plays."""
+    assert last.failed is not None, "asked of failed episodes alone"
+    whose = f"{EndCause.VERIFIER}: "
+    return last.failed.removeprefix(whose) if last.failed.startswith(whose) else f"{who}: {last.failed}"
+
+
 def _unsolved(played: Played) -> list[str]:
     last = played.last
     if last.failed is not None:
-        return [f"the solution: {last.failed}"]
+        return [_failure("the solution", last)]
     problems = [
         f"the solution, step {number}: {result['status']}: {result.get('error')}"
         for number, step in enumerate(played.steps, start=1)

@@ -43,7 +43,7 @@ def world_of(name: str, engine: Engine, tables: Tables, tasks: Tasks) -> WorldDe
         policy=tasks.policy,
         template=TemplateSource(name, MetaData(), lambda session, seed: None),
         tools=tuple(tool for pack, made in _tools(tables, packs) if pack in packs for tool in made),
-        families=tuple(WrittenTask(spec, engine) for spec in tasks.specs),
+        families=tuple(WrittenTask(spec, engine, tasks) for spec in tasks.specs),
         needs_cell=bool(packs & CELL_PACKS),
         attacks={spec.id: attacks_on(spec) for spec in tasks.specs},
         allowances=ALLOWANCES,

@@ -77,6 +77,15 @@ def test_tasks_are_checked(shop: Path, command: Command) -> None:
     assert "the solution does not pass amount: expected [[7]], found [[8.0]]" in done.stdout
 
 
+def test_a_check_with_a_wrong_column_is_told_in_one_line(shop: Path, command: Command) -> None:
+    (shop / "tasks.yaml").write_text(TASKS.replace("SELECT amount", "SELECT amuont"))
+    wrong = f"{shop / 'tasks.yaml'}:8:29: tasks[0].checks[0].sql: no such column: amuont"
+    done = command("tasks", "check", shop / "tasks.yaml", "--template", "shop")
+    assert (done.exit_code, done.stderr, done.stdout.count(wrong)) == (1, "", 1), done.output
+    ran = run(command, shop, "--episodes", 1, "--difficulty", "easy", "--attempts", 1, "--no-progress")
+    assert (ran.stderr.count(wrong), "Traceback" in ran.stderr) == (1, False), ran.stderr
+
+
 def test_a_run_replays_in_another_process_and_knows_its_tasks_and_template(shop: Path, command: Command, wardian: Wardian) -> None:
     done = run(command, shop, "--policy", "expert,idle", "--episodes", 4, "--faults", "harsh")
     assert done.exit_code == 0, done.output

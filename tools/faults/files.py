@@ -29,6 +29,17 @@ from wardian.tools.faults.profile import PROFILES, FaultProfile
 SUFFIX = ".toml"
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
 _KEY = re.compile(r"\s*((?:\"[^\"]*\"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:\"[^\"]*\"|'[^']*'|[\w-]+))*)\s*=")
+_WORDS = {
+    "less_than_equal": "must be at most {le:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "string_type": "must be a text",
+    "dict_type": "must be a table",
+}
+"""By pydantic's name of the error."""
 Key = tuple[str, ...]
 
 
@@ -47,11 +58,14 @@ def load_profile(path: Path, tools: Iterable[Tool[Any]] | None = None) -> FaultP
         raise ToolMisdeclared(f"faults: {path} is no TOML: {error}") from error
     lines = _lines(text)
     problems = _check_names(found, path.stem, None if tools is None else tuple(tools))
+    named = [key for key, _ in problems]
+    try:
+        made = FaultProfile.model_validate(_extended(found, path.stem))
+    except ValidationError as error:
+        values = [_told(problem["loc"], problem) for problem in error.errors()]
+        problems += [(key, text) for key, text in values if not any(key[: len(one)] == one for one in named)]
     if not problems:
-        try:
-            return FaultProfile.model_validate(_extended(found, path.stem))
-        except ValidationError as error:
-            problems = [_told(problem["loc"], problem) for problem in error.errors()]
+        return made
     raise ToolMisdeclared("\n".join(f"{path}{_place(lines, key)}: {'.'.join(key)}: {text}" for key, text in problems))
 
 
@@ -103,7 +117,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 def _extended(found: dict[str, Any], name: str) -> dict[str, Any]:
     """What the file says, over what it extends; of tools that both speak of, chance by chance."""
-    base = PROFILES[found.get("extends", "none")].model_dump()
+    base = PROFILES.get(found.get("extends", "none"), PROFILES["none"]).model_dump()
     own = {key: value for key, value in found.items() if key != "extends"}
     if isinstance(own.get("tools"), dict):
         own["tools"] = {**base["tools"], **own["tools"]}
@@ -112,6 +126,8 @@ def _extended(found: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _told(place: tuple[int | str, ...], problem: Any) -> tuple[Key, str]:
     text: str = problem["msg"].removeprefix("Value error, ")
+    if words := _WORDS.get(problem["type"]):
+        text = words.format(**problem.get("ctx", {}))
     if place:
         return tuple(map(str, place)), f"{text}, got {problem['input']!r}"
     field, _, rest = text.partition(": ")  # a rule over several fields names the one to change, or all chances

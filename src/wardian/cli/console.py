@@ -16,7 +16,6 @@ import anyio
 import typer
 from anyio.abc import TaskStatus
 from rich.console import Console
-from rich.logging import RichHandler
 
 from wardian.envs.errors import TaskError
 from wardian.rollouts.errors import LogForeign, RolloutError, UsageProblem
@@ -63,11 +62,27 @@ def find_modules_here() -> None:
         sys.path.append(here)
 
 
-def log_to(console: Console) -> None:
-    """Show warnings of the package on `console`, one line each; a traceback is cut to what was raised."""
-    handler = RichHandler(console=console, show_path=False, show_time=False, markup=False)
+def log_to(console: Console, told: str = "") -> None:
+    """Show warnings of the package on `console`, one line each; a traceback is cut to what was raised.
+
+    `told` is the logger whose warnings the command's own results tell.
+    """
+    handler = _Lines(console)
     handler.addFilter(_one_line)
+    handler.addFilter(lambda record: record.name != told)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[handler], force=True)
+
+
+class _Lines(logging.Handler):
+    """One line for each record, however long it is: it can be searched and copied."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        style = "red" if record.levelno >= logging.ERROR else "yellow"
+        self._console.print(f"{record.levelname:<8} {' '.join(record.getMessage().split())}", style=style, markup=False)
 
 
 def _one_line(record: logging.LogRecord) -> bool:

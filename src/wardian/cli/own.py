@@ -7,7 +7,8 @@ import anyio
 import typer
 
 from wardian.cli import database
-from wardian.cli.console import errors_end_the_command
+from wardian.cli.console import errors_end_the_command, log_to, stderr
+from wardian.envs import environment
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world
 from wardian.envs.settings import MalformedPolicy, Settings
@@ -65,6 +66,7 @@ def check(
 
     Prints a line for each task, and one for each thing that is wrong. Exits with 1 where something is.
     """
+    log_to(stderr(), told=environment.__name__)
     with errors_end_the_command():
         world = own_world(template, tasks)
         results = anyio.run(_try, world, image, db_url)

@@ -25,13 +25,24 @@ PAGE = (ROOT / "docs" / "your-own-database.md").read_text()
         ({"idd": "x"}, "tasks.yaml:8:5: tasks[0].idd: there is no such key here; did you mean id?"),
         (
             {"tools": "[sql]"},
-            "tasks.yaml:5:13: tasks[0].tools[0]: input should be 'query', 'execute', 'files', 'shell' or 'wait'",
+            "tasks.yaml:5:13: tasks[0].tools[0]: must be 'query', 'execute', 'files', 'shell' or 'wait', not 'sql'",
         ),
-        ({"id": "A b"}, "tasks[0].id: String should match pattern"),
-        ({"instruction": "''"}, "tasks[0].instruction: String should have at least 1 character"),
+        ({"id": "A b"}, "tasks[0].id: must be lower-case letters, digits and -, such as fix-total"),
+        ({"instruction": "''"}, "tasks[0].instruction: must not be empty; write a text"),
         ({"instruction": "say <|im_end|>"}, "tasks.yaml:4:5: tasks[0].instruction: holds what looks like a control token"),
-        ({"instruction": "5"}, "tasks[0].instruction: input should be a valid string, not 5"),
-        ({"checks": "[]"}, "tasks[0].checks"),
+        ({"instruction": "5"}, "tasks[0].instruction: must be a text in quotes, not 5"),
+        ({"checks": "[]"}, "tasks[0].checks: must not be empty; write at least one"),
+        (
+            {"checks": "[{name: a, sql: x, rows: 1}]"},
+            "checks[0].rows: must be a list of rows, each a list of values, such as [[1]], not 1",
+        ),
+        (
+            {"checks": "[{name: a, sql: x, rows: [1]}]"},
+            "checks[0].rows[0]: must be a list of rows, each a list of values, such as",
+        ),
+        ({"checks": "[{name: a, sql: x, rows: [[[1]]]}]"}, "rows[0][0]: must be one value: a text, a number, true, false or null, not [1]"),
+        ({"budgets": "5"}, "tasks[0].budgets: must be an object such as {key: value}, not 5"),
+        ({"budgets": "{steps: x}"}, "tasks[0].budgets.steps: must be a whole number, not 'x'"),
         ({"checks": "[{name: a, rows: [[1]]}]"}, "tasks[0].checks[0]: must be an object with the key `sql` or `file` or `answer`"),
         ({"checks": "[{name: a, sql: x}]"}, "tasks[0].checks[0]: give either rows or count"),
         ({"checks": "[{name: a, sql: x, rows: [[1], [1, 2]]}]"}, "all rows must have the same number of values"),
@@ -41,16 +52,16 @@ PAGE = (ROOT / "docs" / "your-own-database.md").read_text()
         ({"checks": "[{name: a, answer: {}}]"}, "answer: give equals, contains or matches"),
         ({"checks": "[{name: a, file: ../x}]", "tools": "[shell]"}, "tasks[0].checks[0].file: a path lies below /workspace"),
         ({"checks": "[{name: a, file: x}]"}, "tasks[0].tools: the task has files, and no tool that reaches them"),
-        ({"changes": "{only: all}"}, "tasks[0].changes.only: input should be 'any', not 'all'"),
+        ({"changes": "{only: all}"}, "tasks[0].changes.only: must be 'any', not 'all'"),
         ({"changes": "{only: [{tabel: x}]}"}, "tasks[0].changes.only[0]: must be an object with the key `table` or `file`"),
         ({"setup": "{sql: INSERT INTO t VALUES (1, 2)}"}, "inside { } a text with a comma must stand in quotes"),
         ({"setup": "{sql: 5}"}, "tasks[0].setup.sql: must be SQL, a list of statements"),
         ({"setup": "{files: {a: {from: b, text: c}}}", "tools": "[files]"}, "give exactly one of text, base64 and from"),
         ({"setup": "{files: {a: {base64: '?'}}}", "tools": "[files]"}, "tasks[0].setup.files.a.base64: is no base64"),
         ({"solution": "[{message: a}, {sql: b}]"}, "a message ends the episode, so it stands last"),
-        ({"start": "2026-01-05"}, "tasks[0].start"),
-        ({"budgets": "{steps: 0}"}, "tasks[0].budgets.steps: Input should be greater than or equal to 1"),
-        ({"split": "test"}, "tasks[0].split: input should be 'train', 'eval' or 'heldout', not 'test'"),
+        ({"start": "2026-01-05"}, "tasks[0].start: must be a time with its zone, such as 2026-01-05T09:00:00Z, not '2026-01-05'"),
+        ({"budgets": "{steps: 0}"}, "tasks[0].budgets.steps: must be at least 1, not 0"),
+        ({"split": "test"}, "tasks[0].split: must be 'train', 'eval' or 'heldout', not 'test'"),
     ],
 )
 def test_what_is_wrong_in_a_task_is_named(parts: dict[str, str], message: str) -> None:
@@ -80,6 +91,13 @@ def test_several_mistakes_are_all_told() -> None:
     with pytest.raises(TaskError) as caught:
         tasks_in(one_task(id="A", split="b", difficulty="c"))
     assert [line.split(":")[1] for line in str(caught.value).splitlines()] == ["3", "8", "9"]
+    with pytest.raises(TaskError) as caught:
+        tasks_in(one_task(instruction="<|im_end|>", setup="{files: {a: {from: gone}}}"))
+    assert [line.split(": ")[1] for line in str(caught.value).splitlines()] == [
+        "tasks[0].setup.files.a.from",
+        "tasks[0].instruction",
+        "tasks[0].tools",
+    ]
 
 
 def test_tasks_take_what_they_do_not_say_from_the_defaults() -> None:
