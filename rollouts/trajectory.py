@@ -20,6 +20,7 @@ from typing import Self
 
 import anyio.to_thread
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from wardian.rollouts.blobs import BlobBroken, Blobs
 from wardian.rollouts.coherence import AnyLine, Coherence
@@ -317,11 +318,21 @@ def check(place: Place, line: bytes) -> tuple[AnyLine | None, list[Finding]]:
         return None, [Finding(place, error.path, str(error), record=kind, fix="copy the folder with its blobs")]
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
+        if any(not problem["loc"] for problem in problems):
+            return None, [Finding(place, "", NO_RECORD, fix="delete the line, or name the right file")]
         return None, [
-            Finding(place, _path(problem["loc"]), problem["msg"], record=kind, fix=FIXES.get(problem["type"], FIX)) for problem in problems
+            Finding(place, _path(problem["loc"]), _says(problem), record=kind, fix=FIXES.get(problem["type"], FIX)) for problem in problems
         ]
 
 
+def _says(problem: ErrorDetails) -> str:
+    """What pydantic found, in the words of a finding."""
+    return {"missing": "is missing", "extra_forbidden": "is no field of this record"}.get(
+        problem["type"], problem["msg"].removeprefix("Value error, ").replace("Input should", "should")
+    )
+
+
+NO_RECORD = "is no record of ours: `record` must be run, episode_start, step or episode_end"
 FIX = "write what `wardian schema` says"
 FIXES = {"missing": "add it", "extra_forbidden": "delete it"}
 """By pydantic's name of the error."""

@@ -146,7 +146,7 @@ def test_a_wrong_field_is_named_with_file_and_line(tmp_path: Path) -> None:
     line["action"]["type"] = "dance"
     (tmp_path / "a.jsonl").write_text(f"{dump(header())}\n{json.dumps(line)}\n")
     findings = [str(finding) for _, found in validate(tmp_path) for finding in found]
-    assert [finding.partition(": Input")[0] for finding in findings] == [f"{tmp_path}/a.jsonl:2: step action.type"]
+    assert [finding.partition(": should")[0] for finding in findings] == [f"{tmp_path}/a.jsonl:2: step action.type"]
 
 
 def test_a_file_cut_anywhere_gives_all_whole_lines_and_a_warning(tmp_path: Path) -> None:

@@ -123,7 +123,11 @@ DAMAGES: dict[str, tuple[Callable[[Lines], Lines], str]] = {
         changed("episode_end", "schema_version", 99),
         f"schema_version: this log is of format 99, and this Wardian reads {SCHEMA_VERSION}; use the version of Wardian that wrote it",
     ),
-    "unknown key": (changed("step", "surprise", 1), "step surprise: Extra inputs are not permitted; delete it"),
+    "unknown key": (changed("step", "surprise", 1), "step surprise: is no field of this record; delete it"),
+    "field lost": (raw("step", b'"wall_ms": ', b'"wall": '), "wall_ms: is missing; add it"),
+    "type": (changed("step", "step", "x"), "step: should be a valid integer"),
+    "foreign line": (lambda lines: [*lines[:1], b'{"record": "note"}', *lines[1:]], ":2: is no record of ours: `record` must be run"),
+    "no object": (lambda lines: [*lines[:1], b"1", *lines[1:]], ":2: is no record of ours: `record` must be run"),
     "garbage": (
         lambda lines: [lines[0], b"{rubbish", *lines[1:]],
         ":2: is no JSON: Expecting property name enclosed in double quotes at column 2; take the line from a whole copy",
