@@ -42,11 +42,12 @@ class ReapReport:
     """Ours, and not removable; with the engine's words."""
 
 
-async def reap(engine: Engine, *, everything: bool = False, older_than_s: float | None = None) -> ReapReport:
+async def reap(engine: Engine, *, everything: bool = False, older_than_s: float | None = None, dry_run: bool = False) -> ReapReport:
     """Remove containers, then networks and volumes, that carry our labels and whose owner is dead. Idempotent.
 
     `older_than_s` adds what is older and whose owner cannot be looked up from here (another machine, boot or pid namespace);
-    without it that is kept. `everything` takes all that is ours, living owners' too.
+    without it that is kept. `everything` takes all that is ours, living owners' too. A `dry_run`
+    removes nothing and reports what would go as removed.
 
     Raises:
         EngineUnavailable: the engine could not even list what it has.
@@ -57,7 +58,8 @@ async def reap(engine: Engine, *, everything: bool = False, older_than_s: float 
             kept.append(str(found))
             continue
         try:
-            await _remove(engine, found)
+            if not dry_run:
+                await _remove(engine, found)
         except EngineUnavailable as error:
             problems.append(f"{found}: {error.detail}")
         else:

@@ -56,6 +56,9 @@ From the folder that holds `{name}/`:
     wardian redteam {name}:definition
     wardian mutate {name}:definition
 
+The test needs `pytest` where Wardian is installed: `make check` brings it in a checkout of Wardian, elsewhere `pip install pytest`. It
+plays every family under every fault profile, which takes some ten seconds, and more on a busy machine.
+
 The last two attack the verifiers: with the failures of `attacks.py`, which look like success, and with mutants of solved states.
 `wardian new tool NAME --world {name}` adds a tool. Raise `version` in `definition()` when episodes of the changed world are no longer
 those of the old one: a replay refuses logs of another version.

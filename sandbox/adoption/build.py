@@ -9,14 +9,15 @@ import io
 import re
 import tarfile
 import tempfile
+from contextlib import suppress
 
 import docker
-from docker.errors import ImageNotFound
+from docker.errors import APIError, ImageNotFound
 
 from wardian.sandbox.adoption.adopted import ADOPTED, FACTS, AdoptedFacts, facts_of, recipe, recipe_inputs
 from wardian.sandbox.adoption.source import STUBS, SourceImage, exported
 from wardian.sandbox.errors import EngineUnavailable, ImageUnfit
-from wardian.sandbox.images import Progress, agent_image, build, digest_of, present
+from wardian.sandbox.images import LABEL, Progress, agent_image, build, digest_of, present
 
 REPOSITORY = f"wardian-{ADOPTED}"
 CANDIDATE = "-untried"
@@ -58,8 +59,13 @@ def keep(client: docker.DockerClient, candidate: str, facts: AdoptedFacts, progr
 
 
 def discard_candidate(client: docker.DockerClient, reference: str) -> None:
-    """Remove the candidate of `reference`, of which nothing stays but what was kept. Idempotent."""
+    """Remove the candidate of `reference`, of which nothing stays but what was kept, and what builds left without a tag. Idempotent."""
     _drop_tag(client, reference + CANDIDATE)
+    for image in client.api.images(filters={"dangling": True, "label": f"{LABEL}={ADOPTED}"}):
+        if FACTS in image["Labels"]:
+            continue  # made by somebody else on top of an adopted one
+        with suppress(APIError):  # a cell of the trial still goes; the next adoption takes it
+            client.api.remove_image(image["Id"])
 
 
 def check_tag(client: docker.DockerClient, tag: str) -> None:

@@ -47,6 +47,9 @@ PINNED = frozenset(
 """Variables that are the same in every cell, whatever the image says. Its PATH is taken over."""
 
 
+OURS = ("wardian-agent", "wardian-base", "wardian-postgres")
+
+
 @dataclass(frozen=True, slots=True)
 class SourceImage:
     name: str
@@ -112,6 +115,8 @@ def look_at(client: docker.DockerClient, name: str, machine: str) -> SourceImage
     settings = found.get("Config") or {}
     if facts is not None:
         raise ImageUnfit(f"image: {name} was adopted already, from {facts.source}; adopt that one")
+    if any(tag.split(":")[0] in OURS for tag in found.get("RepoTags") or ()):
+        raise ImageUnfit(f"image: {name} is ours, and cells run it as it is; leave --image out, or adopt one of your own")
     if (found["Os"], found["Architecture"]) != ("linux", machine):
         raise ImageUnfit(f"image: {name} is for {found['Os']} on {found['Architecture']}; cells here are linux on {machine}")
     if sum(map(len, settings.get("Env") or ())) > LARGEST_ENVIRONMENT:

@@ -24,7 +24,10 @@ from wardian.sandbox.reap import reap
 if TYPE_CHECKING:
     from wardian.sandbox.database.postgres.managed import Lasting
 
-EXTRA = "Postgres needs the driver psycopg: install Wardian with its extra, pip install 'wardian[postgres]'"
+EXTRA = (
+    "Postgres needs the driver psycopg: install Wardian with its extra, in a checkout by "
+    ".venv/bin/pip install -c constraints/dev.txt -e '.[postgres]', elsewhere by pip install 'wardian[postgres]'"
+)
 
 
 class DatabaseEngine(StrEnum):

@@ -126,9 +126,11 @@ def test_an_interrupt_while_cells_are_made_leaves_nothing() -> None:
     with started("run", "toy", *ENDLESS) as process:
         wait_for(lambda: bool(cells_of(process.pid)), "a cell", process)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=DEADLINE_S)
+        _, stderr = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == 130
         assert cells_of(process.pid) == []
+    assert "starting" in stderr
+    assert "stopping: no episode was begun" in stderr or "running episodes are given up" in stderr
 
 
 def test_two_runs_side_by_side_do_not_harm_each_other(tmp_path: Path) -> None:

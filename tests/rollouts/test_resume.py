@@ -159,6 +159,11 @@ def test_what_validate_refuses_does_not_go_on(kept: Path, tmp_path: Path) -> Non
         assert (answered.exit_code, says in answered.stderr.replace("\n", "")) == (1, True), answered.output
 
 
+def test_an_empty_name_is_not_this_folder() -> None:
+    answered = CliRunner().invoke(build_app(), [*RUN, "--out", ""])
+    assert (answered.exit_code, "out: is empty" in answered.stderr) == (2, True), answered.output
+
+
 def test_a_folder_of_exports_is_no_runs_folder(tmp_path: Path) -> None:
     (tmp_path / "chats.jsonl").write_text('{"messages": []}\n')
     answered = CliRunner().invoke(build_app(), [*RUN, "--out", str(tmp_path)])

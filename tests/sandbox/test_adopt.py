@@ -27,7 +27,7 @@ from wardian.sandbox.cell import Cell, Command, ExecOutcome, Tier
 from wardian.sandbox.docker_cell import make_cell
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import ImageUnfit
-from wardian.sandbox.images import agent_image, base_image
+from wardian.sandbox.images import LABEL, agent_image, base_image
 from wardian.sandbox.probe import UID
 from wardian.sandbox.supervisor import Settings
 from wardian.tools.packs.shell import SHELL
@@ -84,7 +84,10 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 def candidates(client: docker.DockerClient) -> list[str]:
-    return [tag for image in client.images.list() for tag in image.tags if tag.endswith("-untried")]
+    """What adoption made and should not leave: images to be tried, and those without a tag."""
+    tagged = [tag for image in client.images.list() for tag in image.tags if tag.endswith("-untried")]
+    untagged = client.api.images(filters={"dangling": True, "label": f"{LABEL}={adopted.ADOPTED}"})
+    return tagged + [image["Id"] for image in untagged if adopted.FACTS not in image["Labels"]]
 
 
 def build(client: docker.DockerClient, name: str, dockerfile: str, files: Mapping[str, bytes | None]) -> str:
@@ -218,6 +221,7 @@ def test_an_image_that_can_be_no_cell_leaves_nothing_and_ends_with_1(client: doc
         (["wardian-test/nowhere"], "the engine holds no 'wardian-test/nowhere'"),
         (["wardian-test/small-adopted:1"], "adopted already, from wardian-test/small"),
         (["wardian-test/small", "--tag", base_image()], "is another image"),
+        ([agent_image()], "is ours, and cells run it as it is"),
         (["wardian-test/small", "--tag", "Not A Name"], "is no name of an image"),
         (["wardian-test/preloading"], "loads libraries into every program"),
     ],

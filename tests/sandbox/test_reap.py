@@ -10,7 +10,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
+from typer.testing import CliRunner
 
+from wardian.cli import build_app
 from wardian.sandbox import labels as owners
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.labels import BOOT, CREATED, PID, STARTED, age_s, is_ours, labels_for, owner_is_alive
@@ -87,6 +89,11 @@ def test_where_a_system_shows_no_processes_no_owner_counts_as_dead(monkeypatch: 
     assert not is_orphan(made)
 
 
+def test_everything_goes_only_when_somebody_says_so() -> None:
+    answered = CliRunner().invoke(build_app(), ["reap", "--everything"])
+    assert (answered.exit_code, "add --yes, or --dry-run" in answered.stderr) == (2, True), answered.output
+
+
 def test_an_owner_elsewhere_is_judged_by_age_and_only_when_asked() -> None:
     old = elsewhere(age_s=1000)
     assert (is_orphan(old), is_orphan(old, older_than_s=2000), is_orphan(old, older_than_s=500)) == (False, False, True)
@@ -97,8 +104,11 @@ async def test_only_orphans_go(engine: Engine, image: str) -> None:
     async with AsyncExitStack() as stack:
         several = (orphaned(), labels_for("cell"), foreign, elsewhere(1000))
         made = [await stack.enter_async_context(container(engine, image, labels)) for labels in several]
+        would = await reap(engine, dry_run=True)
+        still = await exists(engine, made[0])
         report = await reap(engine)
         left = [await exists(engine, one) for one in made]
+    assert (still, len(would.removed)) == (True, 1)
     assert left == [False, True, True, True]
     assert len(report.removed) == 1
     assert len(report.kept) >= 2

@@ -320,7 +320,7 @@ class Server:
             yield
 
 
-def reap_server(server: Server, *, everything: bool = False, older_than_s: float | None = None) -> ReapReport:
+def reap_server(server: Server, *, everything: bool = False, older_than_s: float | None = None, dry_run: bool = False) -> ReapReport:
     """Drop databases and logins of ours whose owner is dead; see `wardian.sandbox.reap.reap`. Idempotent.
 
     Raises:
@@ -333,6 +333,9 @@ def reap_server(server: Server, *, everything: bool = False, older_than_s: float
         line = f"{what.lower()} {name} on {shown(server.url)}"
         if not (everything or is_orphan(labels, older_than_s)):
             kept.append(line)
+            continue
+        if dry_run:
+            removed.append(line)
             continue
         try:
             if what == "DATABASE":

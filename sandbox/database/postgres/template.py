@@ -212,5 +212,5 @@ class PostgresTemplate(Template):
 
     def _broken(self, what: str) -> TemplateBroken:
         return TemplateBroken(
-            f"template database {self._name}: {what}; drop it to have it built again (`wardian reap --db-url URL --everything`)"
+            f"template database {self._name}: {what}; drop it to have it built again (`wardian reap --db-url URL --everything --yes`)"
         )

@@ -45,6 +45,17 @@ def _exit(error: Exception, code: int) -> typer.Exit:
     return typer.Exit(code)
 
 
+def folder(text: str) -> Path:
+    """The folder that an option names; an empty text is no name of the folder one is in.
+
+    Raises:
+        typer.BadParameter: it is empty.
+    """
+    if not text:
+        raise typer.BadParameter("out: is empty; name a folder, or leave the option out")
+    return Path(text)
+
+
 def say_damage(console: Console, where: Path) -> None:
     """Warn on `console` where `wardian validate` would refuse the log.
 

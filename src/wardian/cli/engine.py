@@ -67,39 +67,56 @@ def reap_leftovers(
         float | None, typer.Option(help="Also what is older than so many seconds and whose owner cannot be looked up from here.")
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="All that carries our labels, living owners' too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --everything: do not ask.")] = False,
     db_url: Annotated[str | None, typer.Option(help="Also on this Postgres server: databases and logins.")] = None,
 ) -> None:
     """Remove what killed runs left in the engine; only ever what carries our labels and has no living owner."""
+    if everything and not (dry_run or yes):
+        _ask_for_everything()
     try:
-        reports = [anyio.run(_reap, everything, older_than)]
+        reports = [anyio.run(_reap, everything, older_than, dry_run)]
         if db_url is not None:
-            reports.append(_reap_server(db_url, everything, older_than))
+            reports.append(_reap_server(db_url, everything, older_than, dry_run))
     except SandboxError as error:
         _give_up(error)
     report = ReapReport(*(tuple(line for one in reports for line in getattr(one, name)) for name in ("removed", "kept", "problems")))
-    for title, lines in (("removed", report.removed), ("kept", report.kept), ("could not remove", report.problems)):
+    done = "would be removed" if dry_run else "removed"
+    for title, lines in (
+        ("would remove" if dry_run else "removed", report.removed),
+        ("kept", report.kept),
+        ("could not remove", report.problems),
+    ):
         for line in lines:
             print(f"{title} {line}")
-    print(f"{len(report.removed)} removed, {len(report.kept)} kept, {len(report.problems)} problems")
+    print(f"{len(report.removed)} {done}, {len(report.kept)} kept, {len(report.problems)} problems")
     raise typer.Exit(1 if report.problems else 0)
 
 
-async def _reap(everything: bool, older_than_s: float | None) -> ReapReport:
+def _ask_for_everything() -> None:
+    """Ask on a terminal whether living runs are to lose their cells; elsewhere nobody can say so but by `--yes`."""
+    if not sys.stdin.isatty():
+        _stderr().print("everything: this ends living runs too; add --yes, or --dry-run to see what would go", style="red", markup=False)
+        raise typer.Exit(2)
+    typer.confirm("This removes what living runs use too, and so ends them. Go on?", abort=True, err=True)
+
+
+async def _reap(everything: bool, older_than_s: float | None, dry_run: bool) -> ReapReport:
     engine = await Engine.open()
     try:
-        return await reap(engine, everything=everything, older_than_s=older_than_s)
+        return await reap(engine, everything=everything, older_than_s=older_than_s, dry_run=dry_run)
     finally:
         engine.close()
 
 
-def _reap_server(url: str, everything: bool, older_than_s: float | None) -> ReapReport:
+def _reap_server(url: str, everything: bool, older_than_s: float | None, dry_run: bool) -> ReapReport:
     if driver_missing(DatabaseChoice(DatabaseEngine.POSTGRES)):
         raise DatabaseLost(EXTRA)
     from wardian.sandbox.database.postgres.server import Server, reap_server
 
     server = Server.open(url)
     try:
-        return reap_server(server, everything=everything, older_than_s=older_than_s)
+        return reap_server(server, everything=everything, older_than_s=older_than_s, dry_run=dry_run)
     finally:
         server.close()
 

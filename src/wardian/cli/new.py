@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,8 @@ import typer
 from wardian.cli.console import errors_end_the_command, stderr
 from wardian.envs.scaffold.tool import OtherShape, add_tool
 from wardian.envs.scaffold.world import make_world
+
+PYTEST = "`make check` in the checkout of Wardian, or `pip install pytest`"
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +35,8 @@ def world(
     if into.resolve() != Path(os.getcwd()).resolve():
         print(f"  cd {shlex.quote(str(into))}")
     print(f"  wardian run {name}:definition --policy expert")
-    print(f"  python -m pytest {name}")
+    first = "" if find_spec("pytest") else f"; first: {PYTEST}"
+    print(f"  {shlex.quote(sys.executable)} -m pytest {name}   # some ten seconds{first}")
     print(f"  {name}/README.md says which file is for what")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from wardian.cli import database, endpoint, own, steering
-from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
+from wardian.cli.console import errors_end_the_command, find_modules_here, folder, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import profile
@@ -78,7 +78,10 @@ def run(
     curriculum: steering.Where = None,
     from_pool: steering.FromPool = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for trajectories and summary. One that holds this run, unfinished, goes on.")
+        Path | None,
+        typer.Option(
+            help="Folder for trajectories and summary. One that holds this run, unfinished, goes on.", parser=folder, metavar="DIR"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
     progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
@@ -170,6 +173,7 @@ class Order:
         """Give up running episodes; gives whether `play` ends by itself then."""
         playing = self.crew or self.pool
         if playing is None:
+            self.progress.note("stopping: no episode was begun, so nothing is written")
             return False
         self.progress.note("stopping: running episodes are given up, what is written stands")
         playing.interrupt()
@@ -192,6 +196,8 @@ class Order:
             return
         cells = min(self.parameters["cells"], self.left)
         choice = database.asked(self.parameters)
+        if self.world.needs_cell:
+            self.progress.note(f"starting {cells} {'cell' if cells == 1 else 'cells'}, and checking every file that they stand on ...")
         async with open_ground(
             self.world, cells=cells, tier=self.tier, deep_checks=True, image=self.parameters["image"], database=choice
         ) as ground:
@@ -230,6 +236,8 @@ class Order:
         """Have other processes play what is left to play, which may be nothing."""
         began = time.perf_counter()
         order = {"parameters": dict(self.parameters), "run": self.run, "versions": self._recorded}
+        if self.left and self.world.needs_cell:
+            self.progress.note(f"starting {self.parameters['workers']} workers and their cells ...")
         crew = self.crew = Crew(order, self.parameters["workers"], self.parameters["cells"], self.out, self._watch, self._tally())
         with self.progress:
             await crew.run(self.episodes)
