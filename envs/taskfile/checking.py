@@ -6,12 +6,12 @@ could erase a bad episode by what it writes.
 """
 
 import json
-import re
 from collections.abc import Sequence
 
 from wardian.envs.errors import TaskError
 from wardian.envs.taskfile.changes import forbidden, listed
-from wardian.envs.taskfile.schema import CHANGES, NEVER, AnswerCheck, Engine, FileCheck, Queries, SqlCheck, TaskSpec, TextMatch
+from wardian.envs.taskfile.matching import wrong_text
+from wardian.envs.taskfile.schema import CHANGES, NEVER, AnswerCheck, Engine, FileCheck, Queries, SqlCheck, TaskSpec
 from wardian.envs.taskfile.values import Row, same_json, same_row, unmatched
 from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.sandbox.database.base import QueryLimits
@@ -60,7 +60,7 @@ def _check(check: SqlCheck | FileCheck | AnswerCheck, engine: Engine, state: Fin
     elif isinstance(check, FileCheck):
         wrong = _wrong_file(check, state)
     else:
-        wrong = _wrong_text(check.answer, state.answer)
+        wrong = wrong_text(check.answer, state.answer)
     return Check(check.name, not wrong, wrong[:DETAIL_CHARS], check.hard)
 
 
@@ -115,7 +115,7 @@ def _wrong_file(check: FileCheck, state: FinalState) -> str:
         text = data.decode()
     except UnicodeDecodeError:
         return f"{check.file} is no UTF-8 text"
-    wrong = _wrong_text(check, text) or (_wrong_json(check, text) if check.wants_json else "")
+    wrong = wrong_text(check, text) or (_wrong_json(check, text) if check.wants_json else "")
     return f"{check.file}: {wrong}" if wrong else ""
 
 
@@ -130,17 +130,6 @@ def _content(path: str, state: FinalState) -> bytes | str | None:
     if change.kind is not FileKind.FILE:
         return f"{path} is no file, but a {change.kind.value}"
     return state.file_contents.get(path, f"{path} cannot be read, or is too large")
-
-
-def _wrong_text(match: TextMatch, text: str) -> str:
-    if match.equals is not None and match.equals.removesuffix("\n") != text.removesuffix("\n"):
-        return f"expected {match.equals!r}, found {text!r}"
-    missing = [part for part in match.contains if part not in text]
-    if missing:
-        return f"expected {missing[0]!r} in it, found {text!r}"
-    if match.matches is not None and not re.search(match.matches, text, re.MULTILINE):
-        return f"expected what matches {match.matches!r}, found {text!r}"
-    return ""
 
 
 def _wrong_json(check: FileCheck, text: str) -> str:

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Literal, Self, TypeAlias
 
+import regex
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from wardian.envs.task import Difficulty
@@ -31,7 +32,8 @@ def workspace_path(path: str) -> str:
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as error:
+        regex.compile(text, regex.MULTILINE)  # which looks for it: see `matching`
+    except (re.error, regex.error) as error:
         raise ValueError(f"no regular expression: {error}") from error
     return text
 
@@ -103,7 +105,7 @@ class TextMatch(Model):
     contains: tuple[str, ...] = ()
     """Each of these stands in it."""
     matches: Pattern | None = None
-    """A regular expression (of Python) is found in it; `^` and `$` are the ends of lines."""
+    """A regular expression (of Python) is found in it, within a second; `^` and `$` are the ends of lines."""
 
     @property
     def empty(self) -> bool:

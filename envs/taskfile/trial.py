@@ -8,7 +8,8 @@ from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import TaskError
 from wardian.envs.playing import Played, play_idle, play_reference
 from wardian.envs.taskfile.family import WrittenTask
-from wardian.envs.taskfile.schema import OURS
+from wardian.envs.taskfile.matching import is_slow
+from wardian.envs.taskfile.schema import OURS, FileCheck, SqlCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Trial:
     problems: tuple[str, ...] = ()
     idle_passes: tuple[str, ...] = ()
     """Checks of the author's that pass when nothing is done: they can only guard what is there."""
+    slow_patterns: tuple[str, ...] = ()
+    """Checks whose pattern needs long for simple texts: an answer like those does not pass, whatever it says."""
 
 
 async def try_task(env: ToolEnvironment, family: WrittenTask) -> Trial:
@@ -42,7 +45,17 @@ async def try_task(env: ToolEnvironment, family: WrittenTask) -> Trial:
         problems.append(_failure("doing nothing", idle.last))
     elif verdict is not None and verdict.succeeded:
         problems.append(f"doing nothing passes every check ({', '.join(passing)}); add one that only the wanted end state passes")
-    return Trial(task_id, len(solved.steps), tuple(dict.fromkeys(problems)), tuple(name for name in passing if name not in OURS))
+    guards = tuple(name for name in passing if name not in OURS)
+    return Trial(task_id, len(solved.steps), tuple(dict.fromkeys(problems)), guards, _slow_patterns(family))
+
+
+def _slow_patterns(family: WrittenTask) -> tuple[str, ...]:
+    texts = {
+        check.name: check if isinstance(check, FileCheck) else check.answer
+        for check in family.spec.checks
+        if not isinstance(check, SqlCheck)
+    }
+    return tuple(name for name, text in texts.items() if text.matches is not None and is_slow(text.matches))
 
 
 def _failure(who: str, last: Step) -> str:

@@ -144,6 +144,16 @@ async def test_the_last_message_is_looked_at(open_world: Any) -> None:
         assert failed(await judged(env, said="77")) == ["said"]
 
 
+@pytest.mark.anyio
+async def test_a_text_for_which_a_pattern_takes_forever_does_not_pass(open_world: Any) -> None:
+    checks = "[{name: said, answer: {matches: '(?:x+x+)+y'}}]"
+    async with open_world(one("sqlite", checks=checks)) as env:
+        verdict = await judged(env, said="x" * 3000)
+        assert failed(await judged(env, said="xxy")) == []
+    assert failed(verdict) == ["said"]
+    assert "took longer than 1 s" in verdict.checks[0].detail
+
+
 @both
 @pytest.mark.anyio
 @pytest.mark.parametrize("sql", ["SELECT nothing FROM Sale", "DELETE FROM Sale", "SELECT 1; SELECT 2"])

@@ -3,6 +3,8 @@
 import pytest
 
 from wardian.envs.taskfile.changes import _is
+from wardian.envs.taskfile.matching import MAX_CHARS, is_slow, wrong_text
+from wardian.envs.taskfile.schema import TextMatch
 from wardian.envs.taskfile.splitting import statements
 from wardian.envs.taskfile.values import same, same_json, unmatched
 
@@ -69,6 +71,16 @@ def test_json_compares_by_value() -> None:
     assert same_json({"a": [1, 2.0], "b": None}, {"b": None, "a": [1.0, 2]})
     for one, other in (({"a": 1}, {"a": True}), ([1, 2], [2, 1]), ({"a": 1}, {"a": 1, "b": 2}), (None, False), ("1", 1)):
         assert not same_json(one, other)
+
+
+def test_a_text_beyond_what_a_pattern_is_looked_for_in_does_not_pass() -> None:
+    text = "7" * (MAX_CHARS + 1)
+    assert "characters" in wrong_text(TextMatch(matches="7"), text)
+    assert wrong_text(TextMatch(matches="7"), text[1:]) == ""
+
+
+def test_patterns_that_need_long_are_known() -> None:
+    assert [one for one in (r"^7( dollars)?$", r"^\w+(, \w+)*$", r"(a+a+)+b") if is_slow(one)] == [r"(a+a+)+b"]
 
 
 def test_a_script_is_split_at_its_semicolons_alone() -> None:
