@@ -73,6 +73,7 @@ class UsualWays:
     def _seeded(self, name: str) -> None:
         self._execute(f"CREATE DATABASE {name} TEMPLATE template0")
         with connected(self.server.url_of(name)) as link:
+            link.execute("SET search_path = public")
             make_types(link)
             for statement in schema_statements(self.source.metadata, self.engine):
                 link.execute(statement.encode())

@@ -10,9 +10,10 @@ import anyio.to_thread
 import psycopg
 
 from wardian.sandbox.database.imports import live
-from wardian.sandbox.database.imports.postgres_inventory import inventory, tidy
-from wardian.sandbox.database.imports.postgres_recipe import AS_CLONES, ImportRecipe, load
+from wardian.sandbox.database.imports.postgres_inventory import inventory, number_rows, tidy
+from wardian.sandbox.database.imports.postgres_recipe import ImportRecipe, load
 from wardian.sandbox.database.imports.postgres_script import check_whole
+from wardian.sandbox.database.imports.postgres_session import AS_CLONES, powerless
 from wardian.sandbox.database.imports.report import LeftOut, Manifest, Note, Report, Source
 from wardian.sandbox.database.imports.sniff import Form, Found
 from wardian.sandbox.database.imports.store import Draft
@@ -94,6 +95,8 @@ def _described(workshop: Workshop, database: str, script: str, name: str, schema
     try:
         with connected(server.url_of(database)) as link:
             left_out = (*loaded.left_out, *tidy(link, schema))
+        with powerless(server, database) as link:
+            number_rows(link)
             link.execute(AS_CLONES)
             return inventory(link, loaded.trimmed), left_out
     except ImportRefused as error:

@@ -9,9 +9,9 @@ import psycopg
 from wardian.sandbox.database.imports.postgres_time import asks_for_time
 from wardian.sandbox.database.imports.report import NO_KEY, Column, Kind, LeftOut, Note, Report, Table
 from wardian.sandbox.database.imports.values import ColumnDigests
-from wardian.sandbox.database.postgres.building import acting_as, rows_of
+from wardian.sandbox.database.postgres.building import rows_of
 from wardian.sandbox.database.postgres.cells import SEQUENCES_WIRE, Wire, quoted, wire
-from wardian.sandbox.database.postgres.server import OWNER, Link
+from wardian.sandbox.database.postgres.server import Link
 from wardian.sandbox.database.rows import INTERNAL, any_shape
 from wardian.sandbox.errors import ImportRefused, TemplateBroken
 
@@ -97,12 +97,15 @@ def tidy(link: Link, schema: str) -> tuple[LeftOut, ...]:
         raise ImportRefused(f"table {inherited[0][0]}: inherits from another; changes of it cannot be captured; make it a table of its own")
     if not names_of(link, "r", "p"):
         raise ImportRefused("it holds no tables")
-    _number_rows(link)
     return tuple(gone)
 
 
-def _number_rows(link: Link) -> None:
-    """Add a key to tables that have none. In the order in which the rows were written."""
+def number_rows(link: Link) -> None:
+    """Add a key to tables that have none, in the order in which the rows were written. `link` is the owner's.
+
+    Raises:
+        ImportRefused: a partitioned table has none.
+    """
     keyed = {name for name, _ in link.execute(_KEYS).fetchall()}
     for name in names_of(link, "p"):
         if name not in keyed:
@@ -110,7 +113,6 @@ def _number_rows(link: Link) -> None:
     for name in names_of(link, "r"):
         if name not in keyed and not _is_partition(link, name):
             link.execute(f"ALTER TABLE public.{quoted(name)} ADD COLUMN {NUMBER} bigserial PRIMARY KEY".encode())
-            link.execute(f"ALTER TABLE public.{quoted(name)} OWNER TO {OWNER}".encode())
 
 
 def _is_partition(link: Link, name: str) -> bool:
@@ -161,7 +163,7 @@ def names_of(link: Link, *kinds: str) -> tuple[str, ...]:
 
 
 def inventory(link: Link, trimmed: Mapping[str, int]) -> Report:
-    """Describe a database that `tidy` has been at; reads every row. `trimmed`: texts that lost spaces at their end, by table.
+    """Describe a database that `tidy` has been at; reads every row, as the owner. `trimmed`: texts that lost spaces at their end, by table.
 
     Raises:
         ImportRefused: a table is such that its changes cannot be captured.
@@ -266,7 +268,7 @@ def _views_that_fail(link: Link) -> list[Note]:
     notes = []
     for name in names_of(link, "v", "m"):
         try:
-            with link.transaction(), acting_as(link, OWNER):
+            with link.transaction():
                 link.execute(f"SELECT * FROM public.{quoted(name)} LIMIT 0".encode())
         except psycopg.Error as error:
             notes.append(Note(where=f"view {name}", text=f"cannot be read: {' '.join(str(error).split())}"))

@@ -6,24 +6,21 @@ from dataclasses import dataclass
 import psycopg
 
 from wardian.sandbox.database.imports.postgres_inventory import wires_of_report
-from wardian.sandbox.database.imports.postgres_script import OPTIONS, PostgresScript
+from wardian.sandbox.database.imports.postgres_objects import check_objects
+from wardian.sandbox.database.imports.postgres_script import PostgresScript
+from wardian.sandbox.database.imports.postgres_session import AS_CLONES, powerless
 from wardian.sandbox.database.imports.postgres_time import set_the_clock_up
 from wardian.sandbox.database.imports.report import LeftOut, Manifest
 from wardian.sandbox.database.keys import import_key
 from wardian.sandbox.database.postgres import capture, walls
-from wardian.sandbox.database.postgres.building import Sums, acting_as, sums_of
+from wardian.sandbox.database.postgres.building import Sums, sums_of
 from wardian.sandbox.database.postgres.cells import quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
-from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.recipe import Recipe
-from wardian.sandbox.database.postgres.server import AGENTS, CONNECT_S, OWNER, TOOLS, Link, Server, connected
+from wardian.sandbox.database.postgres.server import AGENTS, OWNER, TOOLS, Link, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.errors import ImportRefused, TemplateBroken
 
-AS_CLONES = (
-    "SET DateStyle = 'ISO'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'hex'; SET extra_float_digits = 1; SET search_path = public"
-)
-"""How values are written on the connections of clones."""
 _SEQUENCES = r"""
     SELECT s.relname, s.oid::regclass::text, c.relname, a.attname, a.attidentity <> '', q.seqincrement
     FROM pg_class s JOIN pg_sequence q ON q.seqrelid = s.oid
@@ -36,8 +33,8 @@ _SEQUENCES = r"""
     ORDER BY 1, 3, 4
 """
 _NEXT = """
-    CREATE FUNCTION public.wardian_next(text, bigint) RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = public AS
-    $$ UPDATE public.wardian_sequences SET last = last + $2 WHERE name = $1 RETURNING last $$
+    CREATE FUNCTION public.wardian_next(text) RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+    $wardian$ UPDATE public.wardian_sequences SET last = last + CASE {steps} END WHERE name = $1 RETURNING last $wardian$
 """
 
 
@@ -86,9 +83,7 @@ class ImportRecipe(Recipe):
             )
         try:
             load(server, database, gzip.decompress(self._artifact).decode("latin-1"), f"import {self.name}")
-            with connected(server.url_of(database)) as link:
-                link.execute(AS_CLONES)
-                sums = self._enclose(link)
+            sums = self._enclose(server, database)
         except ImportRefused as error:
             raise TemplateBroken(str(error)) from error
         except psycopg.Error as error:
@@ -96,32 +91,43 @@ class ImportRecipe(Recipe):
         self._check(sums)
         return sums
 
-    def _enclose(self, link: Link) -> Sums:
-        """Make a world of a database that holds the tables."""
+    def _enclose(self, server: Server, database: str) -> Sums:
+        """Make a world of a database that holds the tables. What reads rows or calls functions is done by their owner; see `powerless`."""
+        with connected(server.url_of(database)) as link:
+            _open_functions(link)  # while all of them are the import's
+        with powerless(server, database) as link:
+            set_the_clock_up(link)
+            counters = self._counters(link)
+            link.execute("ANALYZE")
+        with connected(server.url_of(database)) as link:
+            self._close(link)
+        with powerless(server, database) as link:
+            link.execute(AS_CLONES)
+            capture.make_journal(link)
+            capture.fill_sequences(link, self.wires)
+            link.execute(f"SET ROLE {OWNER}")  # a function may have left it
+            _count_here(link, counters)
+            capture.install_triggers(link, self.wires)
+            sums = sums_of(link, self.wires)
+        with connected(server.url_of(database)) as link:
+            link.execute("VACUUM FULL pg_catalog.pg_proc")
+            link.execute("VACUUM (FREEZE)")
+        return sums
+
+    def _close(self, link: Link) -> None:
+        """Put the walls up. `link` is an administrator's."""
         report = self._manifest.report
         tables = [table.name for table in report.tables]
-        set_the_clock_up(link)
         walls.close_schemas(link)
-        with acting_as(link, OWNER):
-            capture.make_journal(link)
         walls.describe(link, tables, report.views)
         walls.take_functions_away(link)
-        _open_functions(link)
         walls.open_tables(link, tables)
         for view in report.views:
             link.execute(f"GRANT SELECT ON public.{quoted(view)} TO {TOOLS}, {AGENTS}".encode())
             link.execute(f"GRANT INSERT, UPDATE, DELETE ON public.{quoted(view)} TO {TOOLS}".encode())
-        counters = self._counters(link)
-        with acting_as(link, OWNER):
-            capture.fill_sequences(link, self.wires)
-            _count_here(link, counters)
-            capture.install_triggers(link, self.wires)
-        link.execute("VACUUM FULL pg_catalog.pg_proc")
-        link.execute("VACUUM (FREEZE, ANALYZE)")
-        return sums_of(link, self.wires)
 
     def _counters(self, link: Link) -> list[Counter]:
-        """Who gives out ids of the import's columns, as an administrator sees it."""
+        """Who gives out ids of the import's columns; before the catalogue is closed."""
         keys = {wire.shape.name: tuple(wire.shape.columns[position] for position in wire.shape.key) for wire in self.wires}
         found = []
         for sequence, identifier, table, column, is_identity, step in link.execute(_SEQUENCES).fetchall():
@@ -144,9 +150,12 @@ class ImportRecipe(Recipe):
 
 def _count_here(link: Link, counters: list[Counter]) -> None:
     """Let the world count: in a table whose changes are captured, which a rollback takes back. As the owner."""
-    link.execute(_NEXT)
-    link.execute("REVOKE ALL ON FUNCTION public.wardian_next(text, bigint) FROM PUBLIC")
-    link.execute(f"GRANT EXECUTE ON FUNCTION public.wardian_next(text, bigint) TO {TOOLS}")
+    if not counters:
+        return
+    steps = " ".join(f"WHEN name = {_literal(one.name)} THEN {one.step}" for one in counters)
+    link.execute(_NEXT.replace("{steps}", steps).encode())
+    link.execute("REVOKE ALL ON FUNCTION public.wardian_next(text) FROM PUBLIC")
+    link.execute(f"GRANT EXECUTE ON FUNCTION public.wardian_next(text) TO {TOOLS}")
     for one in counters:
         link.execute(
             "INSERT INTO public.wardian_sequences VALUES (%s, %s) ON CONFLICT (name) DO UPDATE"
@@ -156,8 +165,11 @@ def _count_here(link: Link, counters: list[Counter]) -> None:
         place = f"ALTER TABLE public.{quoted(one.table)} ALTER COLUMN {quoted(one.column)}"
         if one.is_identity:
             link.execute(f"{place} DROP IDENTITY".encode())
-        name = one.name.replace("'", "''")
-        link.execute(f"{place} SET DEFAULT public.wardian_next('{name}', {one.step})".encode())
+        link.execute(f"{place} SET DEFAULT public.wardian_next({_literal(one.name)})".encode())
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def load(server: Server, database: str, script: str, name: str) -> Loaded:
@@ -171,34 +183,31 @@ def load(server: Server, database: str, script: str, name: str) -> Loaded:
         link.execute(f"ALTER SCHEMA public OWNER TO {OWNER}")
         link.execute(f"GRANT CREATE, TEMPORARY ON DATABASE {quoted(database)} TO {OWNER}".encode())
     try:
-        with psycopg.connect(
-            server.url_of(database, as_login=True), autocommit=True, connect_timeout=CONNECT_S, options=OPTIONS, prepare_threshold=None
-        ) as link:
-            run = PostgresScript(link, server.url, name)
+        with powerless(server, database) as link:
+            run = PostgresScript(link, server.url)
             left_out = run.run(script)
-    except psycopg.OperationalError as error:
-        raise lost(server.url, error) from error
-    with connected(server.url_of(database)) as link:
-        link.execute(f"REASSIGN OWNED BY {server.login} TO {OWNER}")
-        link.execute(f"REVOKE CREATE, TEMPORARY ON DATABASE {quoted(database)} FROM {OWNER}".encode())
+        with connected(server.url_of(database)) as link:
+            link.execute(f"REASSIGN OWNED BY {server.login} TO {OWNER}")
+            link.execute(f"REVOKE CREATE, TEMPORARY ON DATABASE {quoted(database)} FROM {OWNER}".encode())
+            check_objects(link)
+    except ImportRefused as error:
+        raise ImportRefused(f"{name}: {error}") from error
     return Loaded(left_out, dict(run.trimmed))
 
 
 def _open_functions(link: Link) -> None:
     """Of the import's own functions, tools may call all; agents those that change nothing; of extensions, those that are not volatile.
 
-    None keeps the power of its owner: what an agent talks it into must not reach the capture of changes.
+    None keeps the power of its owner: what an agent talks it into must not reach the capture of changes. To be called before functions of
+    our own are there. `link` is an administrator's.
     """
-    definers = (
-        "SELECT oid::regprocedure::text FROM pg_proc"
-        " WHERE pronamespace = 'public'::regnamespace AND prosecdef AND proname NOT LIKE 'wardian\\_%'"
-    )
+    definers = "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
     for (signature,) in link.execute(definers).fetchall():
         link.execute(f"ALTER ROUTINE {signature} SECURITY INVOKER".encode())
     rows = link.execute(
         "SELECT p.oid::regprocedure::text, EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = p.oid AND"
         " e.deptype = 'e') FROM pg_proc p WHERE pronamespace = 'public'::regnamespace"
-        " AND provolatile = 'v' AND proname NOT LIKE 'wardian\\_%'"
+        " AND provolatile = 'v'"
     ).fetchall()
     for signature, of_extension in rows:
         link.execute(f"REVOKE ALL ON ROUTINE {signature} FROM PUBLIC".encode())

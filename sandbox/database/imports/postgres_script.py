@@ -11,13 +11,10 @@ from psycopg.pq import TransactionStatus
 from wardian.sandbox.database.imports.report import LeftOut
 from wardian.sandbox.database.imports.script import Command, Copy, Statement, parts_of
 from wardian.sandbox.database.postgres.problems import is_lost, lost, said
-from wardian.sandbox.database.postgres.server import OWNER, Link
+from wardian.sandbox.database.postgres.server import Link
 from wardian.sandbox.errors import ImportRefused
 
-TIME_MS = 600_000
-"""For one statement."""
 BLOCK = 1 << 20
-OPTIONS = f"-c statement_timeout={TIME_MS} -c lock_timeout=60000 -c TimeZone=UTC -c client_min_messages=error -c jit=off"
 _RULES = {
     "database": r"(CREATE|DROP|ALTER|COMMENT ON) DATABASE\b",
     "role": r"(CREATE|ALTER|DROP|COMMENT ON) (ROLE|USER|GROUP)\b|SET (SESSION |LOCAL )?(ROLE|AUTHORIZATION|SESSION AUTHORIZATION)\b"
@@ -67,10 +64,10 @@ def check_whole(script: str, name: str) -> None:
 
 
 class PostgresScript:
-    """A run of one script on the database behind `link`, which must be nobody's but its own and no superuser's."""
+    """A run of one script on the database behind `link`, which must be nobody's but its own, no superuser's, and the owner's."""
 
-    def __init__(self, link: Link, url: str, name: str) -> None:
-        self._link, self._url, self._name = link, url, name
+    def __init__(self, link: Link, url: str) -> None:
+        self._link, self._url = link, url
         self._skipped: Counter[tuple[str, str]] = Counter()
         self._lines: dict[tuple[str, str], int] = {}
         self._database = self._home = ""
@@ -87,7 +84,6 @@ class PostgresScript:
         """
         line = 0
         try:
-            self._link.execute(f"SET ROLE {OWNER}")
             for part in parts_of(script, "postgres"):
                 line = part.statement.line if isinstance(part, Copy) else part.line
                 if isinstance(part, Command) and part.name == "\\q":
@@ -97,11 +93,9 @@ class PostgresScript:
         except psycopg.Error as error:
             if is_lost(error):
                 raise lost(self._url, error) from error
-            raise ImportRefused(f"{self._name}: line {line}: {said(error)}{self._hint(error)}") from error
-        except ImportRefused as error:
-            raise ImportRefused(f"{self._name}: {error}") from error
+            raise ImportRefused(f"line {line}: {said(error)}{self._hint(error)}") from error
         if self._link.info.transaction_status != TransactionStatus.IDLE:
-            raise ImportRefused(f"{self._name}: cut short: it ends inside a transaction; get the whole script, or end it with COMMIT;")
+            raise ImportRefused("cut short: it ends inside a transaction; get the whole script, or end it with COMMIT;")
         return tuple(
             LeftOut(what=what, name=name, why=_WHY.get(what, ""), count=count, line=self._lines[what, name])
             for (what, name), count in self._skipped.items()

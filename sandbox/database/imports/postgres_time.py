@@ -2,9 +2,8 @@
 
 import re
 
-from wardian.sandbox.database.postgres.building import acting_as
 from wardian.sandbox.database.postgres.cells import quoted
-from wardian.sandbox.database.postgres.server import AGENTS, OWNER, TOOLS, Link
+from wardian.sandbox.database.postgres.server import AGENTS, TOOLS, Link
 
 _NOW = "public.wardian_now()"
 _WORDS = {
@@ -59,20 +58,19 @@ def _instead(word: str) -> str:
 
 
 def set_the_clock_up(link: Link) -> None:
-    """Make the clock, and let defaults, functions and views look at it. `link` is an administrator's."""
+    """Make the clock, and let defaults, functions and views look at it. `link` is the owner's."""
     defaults = link.execute(_DEFAULTS).fetchall()
     functions = link.execute(_FUNCTIONS).fetchall()
     views = link.execute(_VIEWS).fetchall()
-    with acting_as(link, OWNER):
-        link.execute(_CLOCK)
-        link.execute(f"GRANT EXECUTE ON FUNCTION public.wardian_now() TO {TOOLS}, {AGENTS}")
-        for table, column, default in defaults:
-            if asks_for_time(default):
-                place = f"ALTER TABLE public.{quoted(table)} ALTER COLUMN {quoted(column)}"
-                link.execute(f"{place} SET DEFAULT {in_the_world(default)}".encode())
-        for (definition,) in functions:
-            if asks_for_time(definition):
-                link.execute(in_the_world(definition).encode())
-        for view, definition in views:
-            if asks_for_time(definition):
-                link.execute(f"CREATE OR REPLACE VIEW public.{quoted(view)} AS {in_the_world(definition)}".encode())
+    link.execute(_CLOCK)
+    link.execute(f"GRANT EXECUTE ON FUNCTION public.wardian_now() TO {TOOLS}, {AGENTS}")
+    for table, column, default in defaults:
+        if asks_for_time(default):
+            place = f"ALTER TABLE public.{quoted(table)} ALTER COLUMN {quoted(column)}"
+            link.execute(f"{place} SET DEFAULT {in_the_world(default)}".encode())
+    for (definition,) in functions:
+        if asks_for_time(definition):
+            link.execute(in_the_world(definition).encode())
+    for view, definition in views:
+        if asks_for_time(definition):
+            link.execute(f"CREATE OR REPLACE VIEW public.{quoted(view)} AS {in_the_world(definition)}".encode())

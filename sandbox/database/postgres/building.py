@@ -48,6 +48,7 @@ def build(link: Link, source: TemplateSource, wires: Sequence[Wire], engine: Pos
     Raises:
         Exception: whatever `seed_rows` raises, or the server says of the schema.
     """
+    link.execute("SET search_path = public")  # all that is in it is the world's own
     walls.close_schemas(link)
     with acting_as(link, OWNER):
         capture.make_types(link)
@@ -74,7 +75,6 @@ def acting_as(link: Link, role: str) -> Iterator[None]:
 
 
 def _seed(link: Link, source: TemplateSource, engine: PostgresEngine) -> None:
-    link.execute("SET search_path = public")
     with link.transaction():
         link.execute(f"SET LOCAL ROLE {TOOLS}")
         with engine.connect(link) as connection:

@@ -3,11 +3,12 @@
 A copy of the database would be exact to the page, but no other process could have it, and the server makes one only of a database that
 nobody is connected to. Rows are put back in the order in which they were last changed, so that a query without ORDER BY mostly gives
 them as before. Foreign keys are not looked at in between (`session_replication_role`); the triggers that report changes fire nevertheless,
-so the fingerprint afterwards is of what was really written.
+so the fingerprint afterwards is of what was really written. Rows are put in by the clone's owner and never by an administrator: a
+constraint may call a function of an import.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias
 
 import psycopg
@@ -32,6 +33,11 @@ _GENERATED = """
     SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE a.attgenerated <> '' AND c.relnamespace = 'public'::regnamespace
 """
+_ASKING = """
+    SELECT t.tgrelid::regclass::text, quote_ident(t.tgname) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE t.tgenabled = 'O' AND c.relnamespace = 'public'::regnamespace ORDER BY t.oid
+"""
+"""All but those that report changes."""
 
 
 def generated_columns(url: str) -> frozenset[Generated]:
@@ -55,8 +61,9 @@ def restore(database: PostgresDatabase, server: Server, state: SealedState, gene
     steps = list(_steps(database.window(), window_in(state, wires)))
     try:
         if steps:
-            with _writer(database, server) as link:
-                link.execute("; ".join([_BEGIN, *_statements(psycopg.ClientCursor(link), wires, steps, generated)]).encode())
+            link = database.link
+            with _without_keys(database, server) as begin:
+                link.execute("; ".join([begin, *_statements(psycopg.ClientCursor(link), wires, steps, generated)]).encode())
                 database.adopt(link)
     except psycopg.Error as error:
         raise lost(server.url, error) from error
@@ -65,9 +72,24 @@ def restore(database: PostgresDatabase, server: Server, state: SealedState, gene
     database.take_changes()
 
 
-def _writer(database: PostgresDatabase, server: Server) -> AbstractContextManager[Link]:
-    """A connection that may write without a look at foreign keys: the clone's own, where the server lets its owner."""
-    return nullcontext(database.link) if server.version >= OWNER_RESTORES else connected(server.url_of(database.name))
+@contextmanager
+def _without_keys(database: PostgresDatabase, server: Server) -> Iterator[str]:
+    """How the owner's transaction begins that does not look at foreign keys. An older server does not let an owner say so: there an
+    administrator switches off the triggers that ask, for as long as the block lasts, in a clone that nobody else has yet.
+    """
+    if server.version >= OWNER_RESTORES:
+        yield _BEGIN
+        return
+    with connected(server.url_of(database.name)) as link:
+        asking = link.execute(_ASKING).fetchall()
+        _switch(link, "DISABLE", asking)
+        yield "BEGIN"
+        _switch(link, "ENABLE", asking)
+
+
+def _switch(link: Link, how: str, triggers: Sequence[tuple[str, str]]) -> None:
+    for table, trigger in triggers:
+        link.execute(f"ALTER TABLE {table} {how} TRIGGER {trigger}".encode())
 
 
 class SealedCopy(KnownCopy):

@@ -53,7 +53,11 @@ IDLE_S = 120
 """For a call between two of its statements. Snapshots, which wait for their readers, are exempt."""
 TEMP_FILES = "128MB"
 """What one statement may lay on the server's disk while it works; only a superuser may say so, so it stands on the login."""
-_ADMIN = "-c statement_timeout=120000 -c lock_timeout=60000 -c TimeZone=UTC -c client_min_messages=warning -c jit=off"
+_ADMIN = (
+    "-c statement_timeout=120000 -c lock_timeout=60000 -c TimeZone=UTC -c client_min_messages=warning -c jit=off"
+    " -c search_path=pg_catalog,pg_temp"
+)
+"""Whatever stands in a database, an administrator's statement must not mean something else there."""
 _SESSION = {
     "statement_timeout": CALL_S * 1000,
     "lock_timeout": 5000,

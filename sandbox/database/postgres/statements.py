@@ -38,6 +38,8 @@ _HOST_WORDS = """
 _HOST = frozenset(_HOST_WORDS.split())
 """The host's time, who and where one is, chance, where a row lies, and the server's own numbers: none has a fixed result. `user` may still
 name a column."""
+COUNTS = "wardian_next"
+"""The function that gives out ids of an imported database; columns call it."""
 _TIMES = frozenset({"now", "today", "tomorrow", "yesterday", "allballs"})
 _WRITING_WORDS = """
     insert update delete merge truncate create drop alter grant revoke vacuum analyze reindex cluster copy do call set reset begin start
@@ -152,6 +154,8 @@ def _check_token(kind: str, text: str) -> None:
         and (text[0] != '"' or text[1:-1] not in _MAY_BE_QUOTED)
     ):
         raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, f"{text} is not available; it has no fixed result")
+    if kind == "name" and text.lower().strip('"') == COUNTS:
+        raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, f"{text} is not available; ids are given out where a row has none")
     if kind in ("name", "text") and text[:2].lower() == "u&":
         raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, "U& escapes are not allowed; write the characters themselves")
     if kind == "text" and _words_of(text) & _TIMES:

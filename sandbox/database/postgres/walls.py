@@ -73,7 +73,8 @@ def describe(link: Link, tables: Collection[str], views: Collection[str] = ()) -
         link.execute("INSERT INTO information_schema.tables VALUES ('public', %s, %s)", (name, "BASE TABLE" if name in tables else "VIEW"))
         link.execute(
             "INSERT INTO information_schema.columns SELECT 'public', %s, attname, row_number() OVER (ORDER BY attnum),"
-            " CASE WHEN attnotnull THEN 'NO' ELSE 'YES' END, format_type(CASE typtype WHEN 'd' THEN typbasetype ELSE pg_type.oid END, NULL)"
+            " CASE WHEN attnotnull THEN 'NO' ELSE 'YES' END, regexp_replace(format_type("
+            "CASE typtype WHEN 'd' THEN typbasetype ELSE pg_type.oid END, NULL), '^public[.]', '')"
             " FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
             (name, f"public.{quoted(name)}"),
         )

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import text
 
 from wardian.sandbox.database.base import WorldDatabase
-from wardian.sandbox.database.imports import ImportedDatabase, open_import
+from wardian.sandbox.database.imports import ImportedDatabase, open_import, postgres_session
 from wardian.sandbox.database.imports.compare import Verdict, compare
-from wardian.sandbox.database.postgres.server import Server
+from wardian.sandbox.database.postgres import sealing
+from wardian.sandbox.database.postgres.server import OWNER_RESTORES, Server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.errors import DatabaseProblem, ImportRefused
 
@@ -306,6 +307,26 @@ def test_an_archive_of_a_newer_format_is_refused_with_the_way_out(importer: Impo
 
 
 TABLE = "CREATE TABLE t (id serial PRIMARY KEY);\n"
+GRAB = """
+CREATE FUNCTION grab() RETURNS int LANGUAGE plpgsql AS $$
+DECLARE power boolean := true;
+BEGIN
+  BEGIN SET LOCAL ROLE NONE; PERFORM pg_read_file('PG_VERSION'); EXCEPTION WHEN OTHERS THEN power := false; END;
+  IF power THEN RAISE EXCEPTION 'power of a superuser'; END IF;
+  RETURN 1;
+END $$;
+CREATE FUNCTION folded() RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN public.grab(); END $$;
+"""
+"""Fails where it is called with a superuser's power."""
+SHADOW = """
+CREATE FUNCTION same(oid, regnamespace) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN oideq($1, $2::oid); END $$;
+CREATE OPERATOR public.= (LEFTARG = oid, RIGHTARG = regnamespace, FUNCTION = same);
+"""
+CAST = """
+CREATE TYPE mood AS ENUM ('good');
+CREATE FUNCTION told(mood) RETURNS text LANGUAGE sql AS $$ SELECT 'x' $$;
+CREATE CAST (mood AS text) WITH FUNCTION told(mood);
+"""
 
 
 @pytest.mark.parametrize(
@@ -322,6 +343,10 @@ TABLE = "CREATE TABLE t (id serial PRIMARY KEY);\n"
         ("CREATE TEXT SEARCH CONFIGURATION c (PARSER = default);\nCREATE SCHEMA s; CREATE TABLE s.t (id int PRIMARY KEY);", "--schema: s"),
         (TABLE + "CREATE TABLE u (x int) INHERITS (t);", "inherits"),
         (TABLE + "CREATE TABLE wardian_x (id int PRIMARY KEY);", "reserved"),
+        (TABLE + "CREATE FUNCTION wardian_x() RETURNS int SECURITY DEFINER LANGUAGE sql AS 'SELECT 1';", "routine wardian_x: .*reserved"),
+        (TABLE + "CREATE DOMAIN WARDIAN_x AS int;", "type wardian_x: .*reserved"),
+        (TABLE + SHADOW, "operator public.=.oid,regnamespace.: .*mean"),
+        (TABLE + CAST, "cast public.mood AS text: .*drop the cast"),
         (TABLE + "CREATE EXTENSION postgis;\nCREATE TABLE p (id int PRIMARY KEY, g geometry);", "line 3: .*may belong to postgis"),
         (
             "\\connect -reuse-previous=on \"dbname='a'\"\n" + TABLE + "\\connect b\nCREATE TABLE u (id serial PRIMARY KEY);",
@@ -356,3 +381,36 @@ def test_chinook_is_the_same_on_both_engines_where_the_reports_say_so(importer: 
     assert able == {"album", "artist", "employee", "genre", "media_type", "playlist", "playlist_track"}
     assert found == {name: Verdict.EQUAL if name in able else Verdict.SAME_VALUES for name in found}
     assert (len(found), lite.report.rows, post.report.rows) == (11, 15607, 15607)
+
+
+@pytest.mark.parametrize("owner_restores", [OWNER_RESTORES, 10**9])
+def test_no_code_of_an_import_has_the_power_of_a_superuser(
+    owner_restores: int, importer: Importer, tmp_path: Path, store: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "OWNER_RESTORES", owner_restores)
+    tables = "CREATE TABLE kind (id int PRIMARY KEY); CREATE TABLE item (id int PRIMARY KEY CHECK (grab() > 0), kind int REFERENCES kind);"
+    script = GRAB + tables + "CREATE VIEW v AS SELECT folded() AS x; INSERT INTO item VALUES (1, NULL);"
+    kept = importer.take(written(tmp_path, script), "hostile", store, replace=True)
+    assert [note.text for note in kept.report.notes if note.where == "view v"] == []
+    template = PostgresTemplate.build(kept.postgres_recipe(), server, spares=0)
+    made = template.clone()
+    with made.transaction() as session:
+        session.execute(text("INSERT INTO kind VALUES (5)"))
+        session.execute(text("INSERT INTO item VALUES (2, 5)"))
+    restored, _ = template.restore(made.seal())
+    assert restored.query("SELECT id, kind FROM item ORDER BY id").rows == ((1, None), (2, 5))
+    with pytest.raises(DatabaseProblem, match="foreign key"), restored.transaction() as session:
+        session.execute(text("INSERT INTO item VALUES (3, 6)"))
+    for one in (made, restored, template):
+        one.close()
+
+
+def test_a_script_has_a_limit_in_all(importer: Importer, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_session, "TOTAL_S", 0.5)
+    with pytest.raises(ImportRefused, match=r"did not end within 0\.5 s in all"):
+        importer.take(written(tmp_path, TABLE + "SELECT set_config('statement_timeout', '0', false); SELECT pg_sleep(60);"), "slow", store)
+
+
+def test_ids_are_given_out_to_columns_and_not_to_statements(clone: WorldDatabase) -> None:
+    with pytest.raises(DatabaseProblem, match="not available"), clone.transaction() as session:
+        clone.execute(session, "UPDATE item SET weight = 1 WHERE public.\"wardian_next\"('item') < 0")
