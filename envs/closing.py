@@ -1,14 +1,22 @@
 """The end of an episode: the last look at its state, and the verdict on it."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
 from wardian.envs.ending import Ending
 from wardian.envs.episode import Episode
 from wardian.envs.judge import judge
+from wardian.envs.task import Task
 from wardian.envs.verifier import FinalState, Verdict
 from wardian.sandbox.changes import files_between, rows_between
 from wardian.sandbox.database.base import FrozenDatabase
 from wardian.sandbox.errors import CellDied, DeathCause, FileProblem
 from wardian.sandbox.files import FileChange, FileChanges, FileKind
 
+MakeStart: TypeAlias = Callable[[Task], AbstractContextManager[FrozenDatabase]]
 EVIDENCE_CAP_BYTES = 4 << 20
 """A file that is longer is no evidence."""
 
@@ -31,8 +39,8 @@ async def last_look(episode: Episode) -> None:
         episode.lose_cell(death)
 
 
-async def verdict_of(episode: Episode, ending: Ending, deadline_s: float) -> Verdict:
-    """Freeze the final state and let the family judge it.
+async def verdict_of(episode: Episode, ending: Ending, deadline_s: float, start: MakeStart) -> Verdict:
+    """Freeze the final state and let the family judge it. `start` makes the database at the start of an episode of a task.
 
     Raises:
         VerifierBroken: there is no verdict.
@@ -41,6 +49,8 @@ async def verdict_of(episode: Episode, ending: Ending, deadline_s: float) -> Ver
     live = episode.world.database
     database = live.freeze() if live else None
     state = await _final_state(episode, ending, database)
+    if database is not None:
+        state = replace(state, start=partial(start, episode.task))
     return await judge(episode.family, state, live.fingerprint() if live else None, deadline_s)
 
 

@@ -356,7 +356,7 @@ class ToolEnvironment:
         if ending is None:
             return Step(seen, sum(components.values()), components, False, False, episode.info(turn))
         await last_look(episode)
-        verdict = await verdict_of(episode, ending, self._settings.verifier_s)
+        verdict = await verdict_of(episode, ending, self._settings.verifier_s, self._stage.start_of)
         components |= episode.family.reward.earned(verdict)
         return Step(
             observation=seen,

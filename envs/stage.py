@@ -1,8 +1,8 @@
 """What a running episode stands on: a leased cell, a clone of the template, a toolbox. Made and proved at a reset, given back after."""
 
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ from wardian.envs.snapshot import Snapshot
 from wardian.envs.start import insert_rows, place_files
 from wardian.envs.task import Task
 from wardian.sandbox.cell import Cell
-from wardian.sandbox.database.base import Template, WorldDatabase
+from wardian.sandbox.database.base import FrozenDatabase, Template, WorldDatabase
 from wardian.sandbox.errors import CellDied, CellTimeout, LeakDetected
 from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
@@ -129,6 +129,19 @@ class Stage:
             return self.template.clone()
         # A thread beyond those that all share: clones may wait for others to end, which needs threads too.
         return await anyio.to_thread.run_sync(self.template.clone, limiter=anyio.CapacityLimiter(1))
+
+    @contextmanager
+    def start_of(self, task: Task) -> Iterator[FrozenDatabase]:
+        """The database as episodes of `task` begin, in a clone of its own. Blocks.
+
+        Raises:
+            SandboxError: no clone can be made.
+        """
+        with closing(self.template.clone()) as database:
+            database.time = lambda: task.start
+            insert_rows(database, self.world.template.metadata, task)
+            with closing(database.freeze()) as copy:
+                yield copy
 
     def end_episode(self) -> None:
         """Let go of what the episode holds beside its cell, which is used but not lost."""

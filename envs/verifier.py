@@ -3,8 +3,9 @@
 It knows nothing of reward, gets immutable copies only, and believes nothing that the agent claims.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 
 from wardian.envs.events import WorldEvent
 from wardian.envs.task import Task
@@ -80,3 +81,6 @@ class FinalState:
     """Every event that the world made by itself, in order."""
     answer: str = ""
     """The agent's last message. For what only words can show; a claim proves nothing."""
+    start: Callable[[], AbstractContextManager[FrozenDatabase]] | None = field(default=None, compare=False, repr=False)
+    """Makes the database as it was when the episode began (after the task's own rows went in), for the length of a block. It takes as long
+    as a reset: for what cannot be judged by the end alone."""

@@ -7,7 +7,8 @@ from wardian.envs.errors import TaskError
 from wardian.envs.family import Family, Solution
 from wardian.envs.splits import Split
 from wardian.envs.task import Budgets, Difficulty, Task, TaskId
-from wardian.envs.taskfile.checking import CheckBroken, verdict_of
+from wardian.envs.taskfile.asking import CheckBroken
+from wardian.envs.taskfile.checking import verdict_of
 from wardian.envs.taskfile.loading import Tasks, dumped
 from wardian.envs.taskfile.schema import START, Content, Engine, FileCheck, Scripts, TaskSpec
 from wardian.envs.taskfile.solution import solve

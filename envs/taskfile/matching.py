@@ -8,7 +8,9 @@ import regex
 from wardian.envs.taskfile.schema import TextMatch
 
 MATCH_S = 1.0
-"""For one pattern on one text."""
+"""For the patterns of a task on the texts of an episode, all together."""
+LEAST_S = 0.02
+"""For one of them, when the others have used that up; most take a thousandth of it."""
 MAX_CHARS = 1_000_000
 """Of a text that a pattern is looked for in."""
 PROBE_S = 0.2
@@ -29,7 +31,7 @@ def wrong_text(match: TextMatch, text: str, limit_s: float = MATCH_S) -> str:
     try:
         found = _found(match.matches, text, limit_s)
     except TimeoutError:
-        return f"looking for {match.matches!r} took longer than {limit_s:g} s; found {text!r}"
+        return f"looking for {match.matches!r} took too long; found {text!r}"
     return "" if found else f"expected what matches {match.matches!r}, found {text!r}"
 
 

@@ -1,12 +1,14 @@
 """Tasks of a file as episodes: setup, tools, checks and forbidden changes, on both engines."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from wardian.envs.action import Message, call
 from wardian.envs.errors import TaskError
+from wardian.envs.taskfile import asking
 from wardian.envs.taskfile.family import WrittenTask
 from wardian.envs.taskfile.trial import try_task
 from wardian.envs.verifier import Verdict
@@ -144,6 +146,38 @@ async def test_the_last_message_is_looked_at(open_world: Any) -> None:
         assert failed(await judged(env, said="77")) == ["said"]
 
 
+UP_TO = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < ({})) SELECT count(*) FROM c"
+
+
+@both
+@pytest.mark.anyio
+async def test_a_check_that_the_agents_rows_make_slow_has_not_passed(
+    open_world: Any, engine_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limits in ("LIMITS", "START_LIMITS"):
+        monkeypatch.setattr(asking, limits, replace(asking.LIMITS, time_s=1.0, steps=1_000_000))
+    slow, same = UP_TO.format("SELECT max(Amount) FROM Sale"), UP_TO.format("SELECT 1")
+    checks = f"[{{name: slow, sql: '{slow}', count: 1}}, {{name: same, sql: '{same}', count: 1}}]"
+    async with open_world(one(engine_name, checks=checks, changes="{only: any}")) as env:
+        assert failed(await judged(env, for_engine(ada(1, 9), engine_name))) == []
+        verdict = await judged(env, for_engine(ada(1, 10**12), engine_name))
+    assert failed(verdict) == ["slow"]
+    assert "takes too long with what the agent wrote" in verdict.checks[0].detail
+
+
+@pytest.mark.anyio
+async def test_a_check_that_is_slow_at_the_start_too_is_at_fault_itself(open_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limits in ("LIMITS", "START_LIMITS"):
+        monkeypatch.setattr(asking, limits, replace(asking.LIMITS, steps=1_000_000))
+    checks = f"[{{name: slow, sql: '{UP_TO.format(10**12)}', count: 1}}]"
+    async with open_world(one("sqlite", checks=checks)) as env:
+        await env.reset(TASK)
+        await env.step(call("execute_sql", sql=ada(1, 7)))
+        step = await env.step(Message("Done."))
+    assert step.reward is None
+    assert step.info.end_cause == "verifier"
+
+
 @pytest.mark.anyio
 async def test_a_text_for_which_a_pattern_takes_forever_does_not_pass(open_world: Any) -> None:
     checks = "[{name: said, answer: {matches: '(?:x+x+)+y'}}]"
@@ -151,7 +185,7 @@ async def test_a_text_for_which_a_pattern_takes_forever_does_not_pass(open_world
         verdict = await judged(env, said="x" * 3000)
         assert failed(await judged(env, said="xxy")) == []
     assert failed(verdict) == ["said"]
-    assert "took longer than 1 s" in verdict.checks[0].detail
+    assert "took too long" in verdict.checks[0].detail
 
 
 @both
