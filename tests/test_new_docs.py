@@ -64,4 +64,4 @@ def test_the_walk_to_a_world_of_your_own(tmp_path: Path) -> None:
 def test_the_page_on_policies(tmp_path: Path) -> None:
     said = walk("policies.md", tmp_path)
     assert rates(said) == {"looker": 0, "model": 0}
-    assert "'invalid_call': -0.05" in said
+    assert "invalid_call -0.05" in said
