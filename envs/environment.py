@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Self
 
+import anyio
+
 from wardian.envs import observation as rendering
 from wardian.envs.acting import act, settle
 from wardian.envs.action import Action, Observation, Step, ToolCalls
@@ -36,7 +38,6 @@ from wardian.sandbox.database.base import Template, WorldDatabase
 from wardian.sandbox.errors import CellDied, CellTimeout, DeathCause, LeakDetected
 from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
-from wardian.sandbox.several import acquire_several
 from wardian.sandbox.world import World
 from wardian.tools.contract import Json
 from wardian.tools.faults import FaultProfile
@@ -121,9 +122,14 @@ class ToolEnvironment:
         Raises:
             TaskError: there is no such task, or the world does not take its rows or files.
             HeldOut: the task is of another split than the one that is played here.
+            CallInFlight: a step, snapshot, restore, fork or other reset is under way.
             LeakDetected: every try was unclean.
             SandboxError: the infrastructure failed; `PoolTimeout` when no cell became free.
         """
+        with self._alone("reset"):
+            return await self._begin(task_id, seed, uid)
+
+    async def _begin(self, task_id: str, seed: int, uid: int | None) -> Observation:
         started = time.perf_counter()
         task, family = self._known.generate(task_id)
         self._give_up()
@@ -148,7 +154,7 @@ class ToolEnvironment:
 
         Raises:
             NotReset: no episode runs; call `reset` first.
-            CallInFlight: another step, snapshot, restore or fork is under way.
+            CallInFlight: another step, reset, snapshot, restore or fork is under way.
         """
         episode = self._running()
         if episode.ended:
@@ -220,7 +226,7 @@ class ToolEnvironment:
         snapshot, cells = await self.snapshot(), self._stage.cells
         with self._alone("fork"):
             task, family = self._known.checked(snapshot, self._own_versions())
-            leases = await acquire_several(cells, count, held=1, within_s=wait_s) if cells else (None,) * count
+            leases = await cells.acquire_several(count, held=1, within_s=wait_s) if cells else (None,) * count
             forks = tuple(self._sibling(lease) for lease in leases)
             try:
                 await all_of(*(partial(one._resume, snapshot, task, family) for one in forks))
@@ -240,7 +246,14 @@ class ToolEnvironment:
         return self._running().world
 
     async def close(self) -> None:
-        """Give up a running episode and its cell. Idempotent; the pool and the template stay with their owner."""
+        """Give up a running episode and its cell. Idempotent; the pool and the template stay with their owner.
+
+        A call that another task has under way is cancelled, and raises `NotReset` there.
+        """
+        if self._in_flight:
+            self._flight.cancel()
+            with anyio.CancelScope(shield=True):
+                await self._landed.wait()
         self._give_up()
 
     def _running(self) -> Episode:
@@ -250,14 +263,18 @@ class ToolEnvironment:
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[None]:
-        """Around what must not meet another call in flight."""
+        """Around what must not meet another call in flight, and what `close` breaks off."""
         if self._in_flight:
             raise CallInFlight(f"{what}: a {self._in_flight} is under way; wait for its end (one environment takes one call at a time)")
-        self._in_flight = what
+        self._in_flight, self._flight, self._landed = what, anyio.CancelScope(), anyio.Event()
         try:
-            yield
+            with self._flight:
+                yield
         finally:
             self._in_flight = ""
+            self._landed.set()
+        if self._flight.cancelled_caught:
+            raise NotReset(f"{what}: the environment was closed meanwhile, and the {what} broken off")
 
     def _sibling(self, lease: Lease | None) -> Self:
         """Another environment like this, with a cell that nothing was done in."""

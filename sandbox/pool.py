@@ -62,9 +62,13 @@ class _Slot:
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    uid: int | None
+    uid: int | None = None
+    count: int = 1
+    """How many cells at once; it holds none of them until all are ready."""
+    has_others: bool = False
+    """Its caller keeps other cells meanwhile."""
     done: anyio.Event = field(default_factory=anyio.Event)
-    lease: Lease | None = None
+    leases: tuple[Lease, ...] = ()
     error: SandboxError | None = None
 
 
@@ -217,24 +221,50 @@ class CellPool:
             PoolClosed: the pool is not open, or was closed meanwhile.
             CellUnavailable: no slot has a cell and none could be made, after several attempts.
         """
-        waiter = _Waiter(uid)
+        within_s = self.spec.timeouts.pool_s
+        leases = await self._wait(_Waiter(uid), within_s)
+        if not leases:
+            raise PoolTimeout(f"no cell became free within {within_s:g} s: {self!r}")
+        return leases[0]
+
+    async def acquire_several(self, count: int, *, held: int, within_s: float) -> tuple[Lease, ...]:
+        """Borrow `count` cells at once, by a caller that has `held` of the pool already and keeps them. Safe to cancel.
+
+        While it waits, nobody who asked later and has no cell overtakes it; others who have some may, so that two who wait for each
+        other's cells do not stand still.
+
+        Raises:
+            PoolTimeout: the pool can never give so many beside those, or they did not become free in time.
+            PoolClosed, CellUnavailable: as `acquire`.
+        """
+        if count + held > self.size:
+            raise PoolTimeout(
+                f"{count} cells are wanted beside {held} in use, and the pool has {self.size}: make it of size {count + held}"
+            )
+        leases = await self._wait(_Waiter(count=count, has_others=held > 0), within_s)
+        if not leases:
+            free = sum(slot.state is SlotState.READY for slot in self._slots)
+            raise PoolTimeout(f"only {free} of {count} cells became free within {within_s:g} s: {self!r}")
+        return leases
+
+    async def _wait(self, waiter: _Waiter, within_s: float) -> tuple[Lease, ...]:
+        """All that it asks for, or nothing when the time is up."""
         self._waiting.append(waiter)
         try:
             for slot in self._slots:
                 if slot.state is SlotState.BROKEN:
                     slot.state = SlotState.EMPTY
             self._rebalance()
-            with anyio.move_on_after(self.spec.timeouts.pool_s):
+            with anyio.move_on_after(within_s):
                 await waiter.done.wait()
         except BaseException:
             self._withdraw(waiter)
             raise
         if waiter.error is not None:
             raise waiter.error
-        if waiter.lease is None:
+        if not waiter.leases:
             self._withdraw(waiter)
-            raise PoolTimeout(f"no cell became free within {self.spec.timeouts.pool_s:g} s: {self!r}")
-        return waiter.lease
+        return waiter.leases
 
     def release(self, lease: Lease, *, lost: bool = False) -> None:
         """Give a cell back and return at once; it is restored in the background, or replaced if it is `lost`. Idempotent."""
@@ -249,7 +279,7 @@ class CellPool:
         if waiter in self._waiting:
             self._waiting.remove(waiter)
         for slot in self._slots:
-            if waiter.lease is not None and slot.lease is waiter.lease:
+            if any(slot.lease is lease for lease in waiter.leases):
                 slot.state = SlotState.READY
         self._rebalance()
 
@@ -298,26 +328,30 @@ class CellPool:
         self._changed = anyio.Event()
 
     def _assign(self) -> None:
+        kept = False
         for waiter in tuple(self._waiting):
-            slot = self._choose(waiter)
-            if slot is not None:
-                slot.state, waiter.lease = SlotState.LEASED, slot.lease
+            slots = self._choose(waiter) if waiter.has_others or not kept else []
+            if slots:
+                for slot in slots:
+                    slot.state = SlotState.LEASED
+                waiter.leases = tuple(slot.lease for slot in slots if slot.lease is not None)
             elif (hopeless := self._no_hope()) is not None:
                 waiter.error = hopeless
             else:
+                kept = kept or waiter.count > 1
                 continue
             self._waiting.remove(waiter)
             waiter.done.set()
 
-    def _choose(self, waiter: _Waiter) -> _Slot | None:
+    def _choose(self, waiter: _Waiter) -> list[_Slot]:
         ready = [slot for slot in self._slots if slot.state is SlotState.READY]
         wanted = [slot for slot in self._slots if slot.uid == waiter.uid]
         for slot in wanted:
             if slot in ready:
-                return slot
+                return [slot]
         if any(slot.state in (SlotState.MAKING, SlotState.RESTORING) for slot in wanted):
-            return None
-        return ready[0] if ready else None
+            return []
+        return ready[: waiter.count] if len(ready) >= waiter.count else []
 
     def _no_hope(self) -> CellUnavailable | None:
         """Why no cell can come: every slot's making failed to the end."""

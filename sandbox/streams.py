@@ -12,6 +12,12 @@ from random import Random
 
 from blake3 import blake3
 
+from wardian.sandbox.errors import SnapshotRefused
+
+MOST_WORDS = 1 << 28
+"""That are drawn again to bring streams to their positions: a second or two."""
+_BLOCK = 1 << 16
+
 
 class Stream(Random):
     """A generator that knows how far it has come."""
@@ -37,8 +43,8 @@ class Stream(Random):
 
     def resume(self, words: int, gauss_next: float | None) -> None:
         """Bring a new generator to a position."""
-        if words:
-            self.getrandbits(32 * words)
+        while self.words < words:
+            self.getrandbits(32 * min(words - self.words, _BLOCK))
         self.gauss_next = gauss_next
 
 
@@ -66,7 +72,14 @@ class Streams:
         return {name: self._streams[name].position for name in sorted(self._streams)}
 
     def resume(self, positions: Mapping[str, tuple[int, float | None]]) -> None:
-        """Bring every stream to where `positions` says that it was, in place of where it is."""
+        """Bring every stream to where `positions` says that it was, in place of where it is.
+
+        Raises:
+            SnapshotRefused: they are further than any episode comes; nothing was drawn.
+        """
+        drawn = [words for words, _ in positions.values()]
+        if min(drawn, default=0) < 0 or sum(drawn) > MOST_WORDS:
+            raise SnapshotRefused(f"streams: {sum(drawn)} words were drawn from them, and 0 to {MOST_WORDS} can be drawn again")
         self._streams = {name: stream(self.seed, name) for name in positions}
         for name, (words, gauss_next) in positions.items():
             self._streams[name].resume(words, gauss_next)

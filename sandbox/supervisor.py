@@ -56,6 +56,8 @@ SAID = 1000
 
 CELL = "/cell"
 AGENT_UID_SHOWN = 1000
+LAYER_TIME_S = 1_735_689_600
+"""When the files of every layer were changed last, as far as the agent sees: 2025-01-01 UTC."""
 """What a manifest shows for the agent's uid, so that digests agree between cells."""
 
 # ---------------------------------------------------------------------------------------------------- kernel interface
@@ -1417,12 +1419,15 @@ class Laying:
             depth, name = row[0], row[1]
             if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name or not 1 <= depth <= len(self.open):
                 raise Unfit(f"no entry of sealed files: {str(row)[:SAID]}")
-            while len(self.open) > depth:
-                self.leave()
+            self.leave(depth)
             self.paths.append((*self.path, name))
             self.make(self.open[-1][0], name, row)
-        while len(self.open) > 1:
-            self.leave()
+        self.leave(1)
+        for row in self.rows:  # only now: a directory may shut out its own user, who has linked to what is in it until here
+            if row[2] in ("directory", "keep"):
+                self.leave(row[0], finish=True)
+                self.enter(self.open[-1][0], row)
+        self.leave(1, finish=True)
         os.close(self.open.pop()[0])
 
     @property
@@ -1434,12 +1439,11 @@ class Laying:
         if self.over and kind != "keep":
             self.clear(directory, name, keep_directory=kind == "directory")
         if kind == "keep":
-            if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-                self.open.append((open_below(directory, name), row))
+            self.enter(directory, row)
         elif kind == "directory":
             with contextlib.suppress(*([FileExistsError] if self.over else [])):
                 os.mkdir(name, 0o700, dir_fd=directory)
-            self.open.append((open_below(directory, name), row))
+            self.enter(directory, row)
         elif kind == "file":
             self.file(directory, name, row)
         elif kind == "hard":
@@ -1454,6 +1458,11 @@ class Laying:
             self.finish_unopened(directory, name, row, mode=True)
         elif kind != "gone":
             raise Unfit(f"no kind of sealed files: {str(kind)[:SAID]}")
+
+    def enter(self, directory: int, row: list[Any]) -> None:
+        """Go on in what was made or kept at an entry, if that is a directory."""
+        if stat.S_ISDIR(os.stat(row[1], dir_fd=directory, follow_symlinks=False).st_mode):
+            self.open.append((open_below(directory, row[1]), row))
 
     def clear(self, directory: int, name: str, keep_directory: bool) -> None:
         """Remove what stands at `name`, a directory with all that is in it; a kept one is made writable."""
@@ -1522,23 +1531,25 @@ class Laying:
         owner, group = (self.uid if one == AGENT else one for one in row[4:6])
         return owner, group
 
-    def leave(self) -> None:
-        """A directory is filled: give it what it is to have."""
-        descriptor, row = self.open.pop()
-        try:
-            if row is not None and row[2] == "directory":
-                self.finish(descriptor, row)
-        finally:
-            os.close(descriptor)
+    def leave(self, depth: int, finish: bool = False) -> None:
+        """Go back up to `depth`; with `finish`, give each directory on the way what it is to have."""
+        while len(self.open) > depth:
+            descriptor, row = self.open.pop()
+            try:
+                if finish and row is not None and row[2] == "directory":
+                    self.finish(descriptor, row)
+            finally:
+                os.close(descriptor)
 
     def finish(self, descriptor: int, row: list[Any]) -> None:
+        """The mode comes last, and lists of access before it: both may take away the right to set the other attributes."""
         os.fchown(descriptor, *self.owners(row))
-        os.fchmod(descriptor, row[3] & 0o7777)
-        for name, value in row[8].items():
+        for name, value in sorted(row[8].items(), key=lambda attribute: attribute[0] in ACL):
             if not (name.startswith("user.") or name in ACL or name in OVERLAY):
                 raise Unfit(f"no attribute of sealed files: {name[:SAID]}")
             data = bytes.fromhex(value)
             os.setxattr(descriptor, name, with_owner(data, 0xFFFFFFFE, self.uid) if name in ACL else data)
+        os.fchmod(descriptor, row[3] & 0o7777)
         os.utime(descriptor, ns=(row[6], row[6]))
 
     def finish_unopened(self, directory: int, name: str, row: list[Any], mode: bool) -> None:
@@ -1672,6 +1683,7 @@ class Init:
             os.mkdir(f"{box}/{name}", 0o755)
         if self.files:
             self.laid = self.lay_files(f"{box}/upper")
+        os.utime(f"{box}/upper", (LAYER_TIME_S, LAYER_TIME_S))
         root = f"{box}/root"
         lower = ":".join([*(f"{CELL}/layers/{key}" for key in reversed(self.layers)), "/"])
         mount("overlay", root, "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={lower},upperdir={box}/upper,workdir={box}/work{self.redirect}")
@@ -2060,11 +2072,19 @@ class Supervisor:
             os.fchown(descriptor, owner, owner)
             os.fchmod(descriptor, mode)
             os.close(descriptor)
+        self.set_times(top, [self.settings.workdir, *(path for path, *_ in files)])
         self.stack.append(key)
         if chamber:
             mount("none", top, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)  # the file system itself: nobody writes to it again
             self.identities[key] = identity(top)
             self.mount_base()
+
+    @staticmethod
+    def set_times(top: str, paths: list[str]) -> None:
+        """A layer's files, and the directories that hold them, look the same in every cell, whenever it was made."""
+        for path in paths:
+            for end in [at for at, letter in enumerate(path) if letter == "/"] + [len(path)]:
+                os.utime(f"{top}{path[:end]}" or "/", (LAYER_TIME_S, LAYER_TIME_S))
 
     def make_directory(self, top: str, path: str, owner: int) -> None:
         """A layer's directories carry what the image has at their path, since the uppermost one is what shows."""

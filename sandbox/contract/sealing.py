@@ -26,7 +26,10 @@ with open('sparse', 'wb') as sparse:
     sparse.truncate(15 << 20)
     sparse.seek(5 << 20)
     sparse.write(b'z' * 5000)
-for path, name, value in (('a/f', 'user.note', b'\x00\x01'), ('empty', 'user.\u00e9', b'v')):
+os.mkdir('read_only')
+open('read_only/file', 'w')
+for path, name, value in (('a/f', 'user.note', b'\x00\x01'), ('empty', 'user.\u00e9', b'v'),
+                          ('read_only', 'user.a', b'1'), ('read_only/file', 'user.b', b'2')):
     try:
         os.setxattr(path, name, value)
     except OSError:
@@ -35,15 +38,20 @@ END
 echo more >> given/a.txt; rm given/deep/b.txt; rmdir given/deep; mkdir given/deep; mv given taken; mkdir given; echo n > given/a.txt
 chmod 4755 hard; chmod 2755 empty; chmod 1777 a; touch -d 2001-02-03 a/g; rm -f taken/run.sh; ln -s run taken/run.sh
 echo t > /tmp/t; mkdir -p /var/tmp/x; echo y > /var/tmp/x/y; ln /var/tmp/x/y /var/tmp/x/z; chmod 500 odd*
+chmod 444 read_only/file; chmod 555 read_only; mkdir shut_1 shut_2
+echo s > shut_1/s; ln shut_1/s shut_2/s; ln shut_1/s s; chmod 111 shut_1; chmod 0 shut_2
 """
 SHOWN = r"""
 find . /tmp /var/tmp -mindepth 1 -not -path ./a/b/c -printf '%p %y %m %s %n %l %U %G\n' 2>/dev/null | sed "s/ $(id -u)\b/ me/g" | sort
 du -k sparse; stat -c %Y a/g; cat taken/a.txt given/a.txt odd*/*; [ hard -ef a/g ] && echo same; [ fifo -ef fifo2 ] && echo same
+[ shut_1/s -ef s ] && echo same
 python3 -c "
 import os
-for path in 'a/f', 'empty':
+for path in 'a/f', 'empty', 'read_only', 'read_only/file':
     print(sorted((name, os.getxattr(path, name)) for name in os.listxattr(path)))"
 """
+
+TIMES = "find given given/* -printf '%p %T@\\n'; stat -c '%n %.Y' / /etc /etc/passwd /workspace"
 
 
 def forged(files: SealedFiles, **changes: Any) -> SealedFiles:
@@ -80,6 +88,8 @@ class SealContract(CellSuite):
         try:
             await other.start()
             await other.restore()
+            await cell.restore()
+            assert await printed(other, TIMES) == await printed(cell, TIMES)
             for place in (other, cell):
                 await place.restore(files)
                 assert (await place.changes()).digest == changes.digest

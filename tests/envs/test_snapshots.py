@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -227,10 +227,37 @@ async def test_in_the_middle_of_a_step_there_is_no_snapshot(make_env: MakeEnv, t
         async with anyio.create_task_group() as group:
             group.start_soon(env.step, call("shell", command="sleep 0.3"))
             await anyio.lowlevel.checkpoint()
-            for act in (env.snapshot, lambda: env.restore(before), lambda: env.fork(1), lambda: env.step(LEND)):
+            for act in (env.snapshot, lambda: env.restore(before), lambda: env.fork(1), lambda: env.step(LEND), lambda: env.reset(TASK)):
                 with pytest.raises(CallInFlight, match="a step is under way"):
                     await act()
         assert (await env.snapshot()).step == 1
+
+
+@pytest.mark.parametrize("what", ["reset", "step", "snapshot", "restore", "fork"])
+async def test_closing_breaks_off_what_is_under_way(make_env: MakeEnv, toy: WorldDefinition, cells: CellPool, what: str) -> None:
+    async with make_env(replace(toy, tools=(*toy.tools, SHELL))) as env:
+        await env.reset(TASK)
+        before = await env.snapshot()
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "reset": lambda: env.reset(TASK),
+            "step": lambda: env.step(call("shell", command="sleep 5")),
+            "snapshot": env.snapshot,
+            "restore": lambda: env.restore(before),
+            "fork": lambda: env.fork(1),
+        }
+
+        async def broken_off() -> None:
+            with pytest.raises(NotReset, match="closed meanwhile, and the (snapshot|" + what + ") broken off"):
+                await calls[what]()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(broken_off)
+            await anyio.lowlevel.checkpoint()
+            await env.close()
+        with pytest.raises(NotReset, match="no episode runs"):
+            await env.step(LEND)
+    await cells.settle()
+    assert cells.statistics().leased == 0
 
 
 async def test_what_is_too_large_is_said_and_costs_nothing(make_env: MakeEnv, toy: WorldDefinition, tmp_path: Path) -> None:

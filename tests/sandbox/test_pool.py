@@ -125,6 +125,45 @@ async def test_waiting_has_a_deadline() -> None:
         assert repr(pool) == "<CellPool open [leased] waiting=0>"
 
 
+async def test_two_who_want_several_at_once_do_not_wait_for_each_other() -> None:
+    async with pool_of(4) as pool:
+        held = [await pool.acquire() for _ in range(3)]
+        served: list[str] = []
+
+        async def several(name: str) -> None:
+            for lease in await pool.acquire_several(2, held=1, within_s=5):
+                pool.release(lease)
+            served.append(name)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(several, "one")
+            group.start_soon(several, "two")
+            await anyio.wait_all_tasks_blocked()
+            assert pool.statistics().ready == 1
+            pool.release(held.pop())
+        assert sorted(served) == ["one", "two"]
+
+
+async def test_who_has_no_cell_waits_behind_who_wants_several_and_who_has_one_overtakes() -> None:
+    async with pool_of(4) as pool:
+        held, order = [await pool.acquire() for _ in range(3)], list[str]()
+
+        async def take(name: str, count: int, held_already: int) -> None:
+            order.extend([name] * bool(await pool.acquire_several(count, held=held_already, within_s=5)))
+
+        async with anyio.create_task_group() as group:
+            for name, count, held_already in (("three", 3, 1), ("none", 1, 0), ("one", 1, 1)):
+                group.start_soon(take, name, count, held_already)
+                await anyio.wait_all_tasks_blocked()
+            assert order == ["one"]
+            for _ in range(3):
+                pool.release(held.pop())
+            await pool.settle()
+            await anyio.wait_all_tasks_blocked()
+            assert order == ["one", "three"]
+            group.cancel_scope.cancel()
+
+
 async def test_a_leaking_cell_is_stopped_recorded_and_replaced() -> None:
     backend = Backend()
     async with pool_of(1, backend) as pool:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from wardian.sandbox.streams import Stream, Streams, stream
+from wardian.sandbox.errors import SnapshotRefused
+from wardian.sandbox.streams import MOST_WORDS, Stream, Streams, stream
 
 SHOW = "from wardian.sandbox.streams import Streams; s = Streams(5); print(s['a'].random(), s['a'].randrange(10**9), s['b'].choice('abc'))"
 
@@ -60,6 +61,16 @@ def test_equal_positions_draw_equally() -> None:
     two.gauss(0, 1)
     assert one.position == two.position
     assert (one.gauss(0, 1), one.random()) == (two.gauss(0, 1), two.random())
+
+
+def test_a_far_position_is_come_to_in_parts_and_one_beyond_all_episodes_is_refused() -> None:
+    there, streams = stream(1, "a"), Streams(1)
+    there.getrandbits(32 * 100_001)
+    streams.resume({"a": (100_001, None)})
+    assert streams["a"].random() == there.random()
+    for words in ({"a": 1 << 60}, {"a": MOST_WORDS, "b": 1}, {"a": -1}):
+        with pytest.raises(SnapshotRefused, match="streams: "):
+            streams.resume({name: (count, None) for name, count in words.items()})
 
 
 def test_a_stream_that_was_only_named_is_not_yet_used() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from wardian.sandbox.database.imports import ImportedDatabase, import_database
+from wardian.sandbox.database.imports import ImportedDatabase, import_database, sqlite_script
 from wardian.sandbox.database.imports.script import Command, Copy, Statement, parts_of
 from wardian.sandbox.database.imports.script_text import decoded, dialect_of
 from wardian.sandbox.errors import ImportRefused
@@ -189,6 +189,24 @@ def test_a_script_that_cannot_be_taken_is_refused_by_its_line(kind: str, tmp_pat
     with pytest.raises(ImportRefused, match=reason):
         take(tmp_path / "dump.sql", tmp_path / "store")
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    "making",
+    [
+        "CREATE TABLE big (x);",
+        "CREATE TEMP TABLE big (x);",
+        "PRAGMA main.page_size = 65536; CREATE TABLE big (x);",
+        'PRAGMA "page_size" = 65536; CREATE TABLE big (x);',
+        "PRAGMA main.page_size(65536); CREATE TABLE big (x);",
+        "PRAGMA temp.page_size = 65536; CREATE TEMP TABLE big (x);",
+    ],
+)
+def test_nothing_in_a_script_gets_around_the_bound_of_its_size(making: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_script, "MAX_BYTES", 1 << 20)
+    (tmp_path / "dump.sql").write_text(f"{making}\nINSERT INTO big VALUES (zeroblob(1 << 21));\n")
+    with pytest.raises(ImportRefused, match=r"line 2: .*full"):
+        take(tmp_path / "dump.sql", tmp_path / "store", engine="sqlite")
 
 
 @pytest.mark.parametrize("source", ["mysql://localhost/x", "https://example.org/x.sqlite"])
