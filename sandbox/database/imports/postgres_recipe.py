@@ -8,7 +8,7 @@ import psycopg
 from wardian.sandbox.database.imports.postgres_inventory import wires_of_report
 from wardian.sandbox.database.imports.postgres_objects import check_objects
 from wardian.sandbox.database.imports.postgres_script import PostgresScript
-from wardian.sandbox.database.imports.postgres_session import AS_CLONES, powerless
+from wardian.sandbox.database.imports.postgres_session import powerless
 from wardian.sandbox.database.imports.postgres_time import set_the_clock_up
 from wardian.sandbox.database.imports.report import LeftOut, Manifest
 from wardian.sandbox.database.keys import import_key
@@ -32,6 +32,7 @@ _SEQUENCES = r"""
     WHERE s.relnamespace = 'public'::regnamespace AND s.relkind = 'S' AND NOT c.relispartition AND c.relname NOT LIKE 'wardian\_%'
     ORDER BY 1, 3, 4
 """
+_HIDING = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relrowsecurity"
 _NEXT = """
     CREATE FUNCTION public.wardian_next(text) RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
     $wardian$ UPDATE public.wardian_sequences SET last = last + CASE {steps} END WHERE name = $1 RETURNING last $wardian$
@@ -93,22 +94,26 @@ class ImportRecipe(Recipe):
 
     def _enclose(self, server: Server, database: str) -> Sums:
         """Make a world of a database that holds the tables. What reads rows or calls functions is done by their owner; see `powerless`."""
+        with powerless(server, database) as link:
+            link.execute("ANALYZE")  # the last that calls functions of the import as their owner
         with connected(server.url_of(database)) as link:
             _open_functions(link)  # while all of them are the import's
         with powerless(server, database) as link:
             set_the_clock_up(link)
             counters = self._counters(link)
-            link.execute("ANALYZE")
         with connected(server.url_of(database)) as link:
             self._close(link)
         with powerless(server, database) as link:
-            link.execute(AS_CLONES)
+            link.execute("SET search_path = pg_catalog, pg_temp")
             capture.make_journal(link)
             capture.fill_sequences(link, self.wires)
-            link.execute(f"SET ROLE {OWNER}")  # a function may have left it
             _count_here(link, counters)
             capture.install_triggers(link, self.wires)
+        link = server.connect(database)
+        try:
             sums = sums_of(link, self.wires)
+        finally:
+            server.disconnect(link)
         with connected(server.url_of(database)) as link:
             link.execute("VACUUM FULL pg_catalog.pg_proc")
             link.execute("VACUUM (FREEZE)")
@@ -118,6 +123,8 @@ class ImportRecipe(Recipe):
         """Put the walls up. `link` is an administrator's."""
         report = self._manifest.report
         tables = [table.name for table in report.tables]
+        for (name,) in link.execute(_HIDING).fetchall():
+            link.execute(f"ALTER TABLE {name} DISABLE ROW LEVEL SECURITY".encode())
         walls.close_schemas(link)
         walls.describe(link, tables, report.views)
         walls.take_functions_away(link)

@@ -3,7 +3,7 @@
 import re
 
 from wardian.sandbox.database.postgres.cells import quoted
-from wardian.sandbox.database.postgres.server import AGENTS, TOOLS, Link
+from wardian.sandbox.database.postgres.server import AGENTS, CLONES, TOOLS, Link
 
 _NOW = "public.wardian_now()"
 _WORDS = {
@@ -63,6 +63,7 @@ def set_the_clock_up(link: Link) -> None:
     functions = link.execute(_FUNCTIONS).fetchall()
     views = link.execute(_VIEWS).fetchall()
     link.execute(_CLOCK)
+    link.execute(f"GRANT UPDATE ON public.wardian_clock TO {CLONES}")
     link.execute(f"GRANT EXECUTE ON FUNCTION public.wardian_now() TO {TOOLS}, {AGENTS}")
     for table, column, default in defaults:
         if asks_for_time(default):

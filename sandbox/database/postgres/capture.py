@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from wardian.sandbox.database.postgres.cells import Wire, quoted
-from wardian.sandbox.database.postgres.server import AGENTS, Link
+from wardian.sandbox.database.postgres.server import AGENTS, CLONES, Link
 
-TAKE = "DELETE FROM public.wardian_journal RETURNING seq, table_no, added, cells"
-"""The reports of the running transaction, in no order; as the owner."""
+TAKE = "SELECT seq, table_no, added, cells FROM public.wardian_journal WHERE seq > {}"
+"""The reports after a number, in no order. They stay: who works in a clone may not remove one."""
 _EVENTS = {
     "INSERT": ("REFERENCING NEW TABLE AS new_rows", (("true", "new_rows"),)),
     "DELETE": ("REFERENCING OLD TABLE AS old_rows", (("false", "old_rows"),)),
@@ -27,9 +27,11 @@ def make_journal(link: Link) -> None:
     """The journal, the ids given out, and the guard of an agent's rows; as the owner."""
     link.execute(
         "CREATE TABLE public.wardian_journal"
-        " (seq bigint GENERATED ALWAYS AS IDENTITY, table_no int NOT NULL, added bool NOT NULL, cells text[])"
+        " (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, table_no int NOT NULL, added bool NOT NULL, cells text[])"
     )
     link.execute("CREATE TABLE public.wardian_sequences (name text PRIMARY KEY, last bigint NOT NULL)")
+    link.execute(f"GRANT SELECT ON public.wardian_journal TO {CLONES}")
+    link.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON public.wardian_sequences TO {CLONES}")
     link.execute(
         "CREATE FUNCTION public.wardian_fits(size int, most int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN IF size > most THEN"
         " RAISE EXCEPTION 'a row has % bytes; at most % are allowed', size, most USING ERRCODE = '54000'; END IF; RETURN true; END $$"
@@ -61,7 +63,8 @@ def install_triggers(link: Link, wires: Sequence[Wire]) -> None:
                 for added, rows in parts
             )
             link.execute(
-                f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"
+                f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER"
+                " SET search_path = pg_catalog, public, pg_temp AS"
                 f" $wardian$ BEGIN {body} RETURN NULL; END $wardian$"
             )
             link.execute(f"REVOKE ALL ON FUNCTION {name}() FROM PUBLIC")

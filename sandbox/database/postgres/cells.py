@@ -11,7 +11,7 @@ from wardian.sandbox.database.rows import SEQUENCES, Stored, TableShape, shapes_
 from wardian.sandbox.errors import TemplateBroken
 
 MAX_NAME_BYTES = 63
-_INSTANT = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+_INSTANT = """pg_catalog.to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ def _form(column: str, kind: Any) -> tuple[str, Callable[[str], Stored]]:
         bool: (f"{column}::text", lambda cell: cell == "true"),
         int: (f"{column}::text", int),
         float: (f"{column}::text", float),
-        bytes: (f"encode({column}, 'hex')", bytes.fromhex),
+        bytes: (f"pg_catalog.encode({column}, 'hex')", bytes.fromhex),
         "instant": (_INSTANT.format(column), str),
-        "date": (f"to_char({column}, 'YYYY-MM-DD')", str),
+        "date": (f"pg_catalog.to_char({column}, 'YYYY-MM-DD')", str),
         str: (column, str),
         "text": (f"{column}::text", str),
     }

@@ -33,7 +33,6 @@ from wardian.sandbox.fingerprint import Fingerprint
 _BEGIN = f"BEGIN; SET LOCAL ROLE {TOOLS}".encode()
 OWN_MIB = 64
 """A full disk is the doing of a clone that has grown by more than this, and else ours: a policy must not erase its own bad episodes."""
-_END = f"RESET ROLE; {TAKE}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,8 @@ class PostgresDatabase(JournalledDatabase):
         self._copy = copy
         self._raw: Link = copy.link
         self._mark = 0
+        self._taken = 0
+        """The number of the last report of changes that was read."""
         self._connection: Connection | None = None
         self._moment = Moment(copy)
         self._told: datetime | None = None
@@ -95,14 +96,18 @@ class PostgresDatabase(JournalledDatabase):
     def _commit(self) -> None:
         if self._raw.info.transaction_status == TransactionStatus.INERROR:
             raise rolled_back()
-        cursor = self._raw.execute(_END)
+        cursor = self._raw.execute(f"RESET ROLE; {self._take()}".encode())
         cursor.nextset()
         self._committed(self._raw, cursor.fetchall())
+
+    def _take(self) -> str:
+        return TAKE.format(self._taken)
 
     def _committed(self, link: Link, reports: list[Any]) -> None:
         """Note the reports of the transaction that runs on `link`, and commit it."""
         mark = self._mark
-        for _, table, added, cells in sorted(reports):
+        for number, table, added, cells in sorted(reports):
+            self._taken = number
             row = self._sealed.wires[table].read(cells)
             mark = (self._journal.added if added else self._journal.removed)(mark, table, *row)
         if reports:
@@ -148,7 +153,7 @@ class PostgresDatabase(JournalledDatabase):
     def execute(self, session: Session, sql: str, limits: QueryLimits | None = None) -> Written:
         self._must_run(session, "execute")
         session.flush()
-        return query.write(self._raw, self._sealed.server.url, sql, limits or QueryLimits())
+        return query.write(self._raw, self._sealed.server.url, sql, limits or QueryLimits(), self._taken)
 
     def query(self, sql: str, parameters: Mapping[str, Scalar] | None = None, limits: QueryLimits | None = None) -> Rows:
         with self._alone():
@@ -169,7 +174,7 @@ class PostgresDatabase(JournalledDatabase):
 
     @property
     def link(self) -> Link:
-        """The clone's own connection, as the owner. For this package."""
+        """The clone's own connection. For this package."""
         return self._raw
 
     @property
@@ -189,7 +194,7 @@ class PostgresDatabase(JournalledDatabase):
     def adopt(self, link: Link) -> None:
         """Commit the transaction that a connection to this clone has open, and follow what it changed."""
         with self._alone():
-            self._committed(link, link.execute(TAKE.encode()).fetchall())
+            self._committed(link, link.execute(self._take().encode()).fetchall())
 
     def seal(self, copies: Sequence[FrozenDatabase] = ()) -> SealedDatabase:
         with self._alone():

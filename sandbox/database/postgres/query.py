@@ -28,7 +28,7 @@ DIGITS = 18
 """The power of ten of the largest integer of 64 bits."""
 FLOATS = 10**15
 """From here on a number with a fraction is told as text: a float would lose digits of it."""
-_SIZE = "SELECT coalesce(sum(octet_length(cells::text)), 0), count(*) FROM public.wardian_journal"
+_SIZE = "SELECT coalesce(sum(octet_length(cells::text)), 0), count(*) FROM public.wardian_journal WHERE seq > {}"
 _PLAIN = ("bool", "int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "varchar", "bpchar", "name", "bytea")
 """Types whose values are read as what they are; all others as the server writes them."""
 _INSTANT = re.compile(r"(\d{4,})-(\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d+))?\+00")
@@ -72,8 +72,9 @@ def _run(link: Link, url: str, asked: tuple[str, Mapping[str, Scalar]], limits: 
             link.execute(end.encode())
 
 
-def write(link: Link, url: str, sql: str, limits: QueryLimits) -> Written:
-    """Run one statement of the agent's that changes rows, inside the transaction that runs as the tool role.
+def write(link: Link, url: str, sql: str, limits: QueryLimits, taken: int) -> Written:
+    """Run one statement of the agent's that changes rows, inside the transaction that runs as the tool role. `taken`: the number of
+    the last report of changes before it.
 
     Raises:
         DatabaseProblem: it was refused or stopped; the transaction is of no use any more.
@@ -90,7 +91,7 @@ def write(link: Link, url: str, sql: str, limits: QueryLimits) -> Written:
             if (cursor.statusmessage or "").startswith("SELECT"):
                 raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, READS)
             written = Written(cursor.rowcount, _capped(cursor, limits) if cursor.description else None)
-        size = link.execute(f"RESET ROLE; {_SIZE}; SET LOCAL ROLE {TOOLS}; {_time_limit(CALL_S)}".encode())
+        size = link.execute(f"RESET ROLE; {_SIZE.format(taken)}; SET LOCAL ROLE {TOOLS}; {_time_limit(CALL_S)}".encode())
         size.nextset()
         found, changes = size.fetchone() or (0, 0)
     except psycopg.Error as error:

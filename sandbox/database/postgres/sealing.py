@@ -3,8 +3,8 @@
 A copy of the database would be exact to the page, but no other process could have it, and the server makes one only of a database that
 nobody is connected to. Rows are put back in the order in which they were last changed, so that a query without ORDER BY mostly gives
 them as before. Foreign keys are not looked at in between (`session_replication_role`); the triggers that report changes fire nevertheless,
-so the fingerprint afterwards is of what was really written. Rows are put in by the clone's owner and never by an administrator: a
-constraint may call a function of an import.
+so the fingerprint afterwards is of what was really written. Rows are put in by the clone's own connection and never by an administrator:
+a constraint may call a function of an import.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,8 +74,8 @@ def restore(database: PostgresDatabase, server: Server, state: SealedState, gene
 
 @contextmanager
 def _without_keys(database: PostgresDatabase, server: Server) -> Iterator[str]:
-    """How the owner's transaction begins that does not look at foreign keys. An older server does not let an owner say so: there an
-    administrator switches off the triggers that ask, for as long as the block lasts, in a clone that nobody else has yet.
+    """How the transaction begins that does not look at foreign keys. An older server lets only an administrator say so, who there
+    switches off the triggers that ask, for as long as the block lasts, in a clone that nobody else has yet.
     """
     if server.version >= OWNER_RESTORES:
         yield _BEGIN

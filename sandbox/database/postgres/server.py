@@ -7,7 +7,7 @@ tell the living owner's things from a dead one's, also on a server that others u
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore, Lock
@@ -26,9 +26,10 @@ from wardian.sandbox.reap import ReapReport, is_orphan
 Link = psycopg.Connection[Any]
 PREFIX = "wardian_"
 OWNER_RESTORES = 150000
-"""From this version on the owner of a clone may be allowed to put rows back without a look at foreign keys; before, only a superuser is."""
-OWNER, TOOLS, AGENTS = GROUPS = ("wardian_owner", "wardian_tools", "wardian_agents")
-"""Roles that cannot log in: who owns the tables, who writes rows, who reads them. They hold the grants and stay on the server."""
+"""From this version on who works in a clone may be allowed to put rows back without a look at foreign keys; before, only a superuser is."""
+OWNER, CLONES, TOOLS, AGENTS = GROUPS = ("wardian_owner", "wardian_clones", "wardian_tools", "wardian_agents")
+"""Roles that cannot log in: who owns the tables, who reads the reports of changes beside them, who writes rows, who reads them. They hold
+the grants and stay on the server."""
 CONNECT_S = 10
 _PATIENT: dict[str, Any] = {
     "autocommit": True,
@@ -78,7 +79,7 @@ SESSION = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
 
 @dataclass(slots=True)
 class Server:
-    """A server and this process's login on it. Thread-safe."""
+    """A server and this process's logins on it. Thread-safe."""
 
     url: str
     """Of a superuser: the walls of a template are made of rights that only one can take away."""
@@ -89,7 +90,11 @@ class Server:
     room_bytes: int | None
     """How much all databases may take; `None` where it is not known."""
     login: str
+    """Of who makes templates, and owns what is in them."""
+    worker: str
+    """Of who works in clones, and lets tools and agents work: what they call must not find a way to what its owner may."""
     password: str
+    """Of both."""
     _free: BoundedSemaphore
     places: BoundedSemaphore
     """One for each copy, so that enough connections are left for those who look at copies."""
@@ -121,9 +126,10 @@ class Server:
             facts = facts_of(link)
         if problem := facts.problem():
             raise DatabaseLost(f"the database server {shown(url)}: {problem}")
-        login, free = f"{PREFIX}r_{secrets.token_hex(8)}", facts.connections
+        number, free = secrets.token_hex(8), facts.connections
+        login, worker = f"{PREFIX}r_{number}", f"{PREFIX}w_{number}"
         places = BoundedSemaphore(max(1, free // LINKS_OF_A_CLONE))
-        server = cls(url, facts.version, free, room_bytes, login, secrets.token_hex(24), BoundedSemaphore(free), places)
+        server = cls(url, facts.version, free, room_bytes, login, worker, secrets.token_hex(24), BoundedSemaphore(free), places)
         if facts.without_now:
             server.options += f" -c timezone_abbreviations={ZONES}"
         server.prepare()
@@ -136,15 +142,9 @@ class Server:
             for name in GROUPS:
                 _ensure_group(admin, name)
             if self.version >= OWNER_RESTORES:
-                admin.execute(f"GRANT SET ON PARAMETER session_replication_role TO {OWNER}".encode())
-            if admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (self.login,)).fetchone():
-                return
-            login = sql.Identifier(self.login)
-            rights = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION INHERIT PASSWORD"
-            admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(self.password)))
-            admin.execute(sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(login, sql.Literal(TEMP_FILES)))
-            admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, GROUPS)), login))
-            _label(admin, "ROLE", self.login, labels_for("database login"))
+                admin.execute(f"GRANT SET ON PARAMETER session_replication_role TO {CLONES}".encode())
+            _ensure_login(admin, self.login, self.password, GROUPS)
+            _ensure_login(admin, self.worker, self.password, (CLONES, TOOLS, AGENTS))
 
     def moved(self, url: str) -> None:
         """Another server, an empty one, took the place of this; `prepare` it."""
@@ -155,10 +155,11 @@ class Server:
             self.made.clear()
 
     def close(self) -> None:
-        """Drop the login and let go of the server. Idempotent; a server that is gone is fine."""
+        """Drop the logins and let go of the server. Idempotent; a server that is gone is fine."""
         try:
             with self.admin() as admin:
-                admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(self.login)))
+                for login in (self.worker, self.login):
+                    admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(login)))
         except (DatabaseLost, psycopg.Error):
             pass  # gone with the server, or still in use: then `reap` finds it
         with self._lock:
@@ -183,15 +184,15 @@ class Server:
                     self._admin = None
                 raise lost(self.url, error) from error
 
-    def url_of(self, database: str, *, as_login: bool = False) -> str:
-        """The connection string of a database of this server."""
+    def url_of(self, database: str, *, as_login: bool = False, as_worker: bool = False) -> str:
+        """The connection string of a database of this server: the administrator's, or that of one of our logins."""
         parts: dict[str, Any] = {**conninfo_to_dict(self.url), "dbname": database}
-        if as_login:
-            parts |= {"user": self.login, "password": self.password}
+        if as_login or as_worker:
+            parts |= {"user": self.worker if as_worker else self.login, "password": self.password}
         return make_conninfo("", **parts)
 
     def connect(self, database: str) -> Link:
-        """A connection of this process's login; waits for a free one. Give it to `disconnect`.
+        """A connection of who works in clones; waits for a free one. Give it to `disconnect`.
 
         Raises:
             DatabaseLost: none became free in time, or the server does not answer.
@@ -202,7 +203,7 @@ class Server:
                 " raise max_connections, or use fewer cells"
             )
         try:
-            link = self._connected(self.url_of(database, as_login=True))
+            link = self._connected(self.url_of(database, as_worker=True))
         except BaseException:
             self._free.release()
             raise
@@ -251,7 +252,7 @@ class Server:
                 admin.execute(make)
                 _label(admin, "DATABASE", name, labels_for("database"))
                 admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
-                admin.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(name), sql.Identifier(OWNER)))
+                admin.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}, {}").format(*map(sql.Identifier, (name, OWNER, CLONES))))
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
 
@@ -360,6 +361,17 @@ def _ensure_group(admin: Link, name: str) -> None:
             admin.execute(sql.SQL("CREATE ROLE {} NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION").format(sql.Identifier(name)))
     except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
         return  # another process was faster
+
+
+def _ensure_login(admin: Link, name: str, password: str, groups: Sequence[str]) -> None:
+    if admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone():
+        return
+    login = sql.Identifier(name)
+    rights = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION INHERIT PASSWORD"
+    admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(password)))
+    admin.execute(sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(login, sql.Literal(TEMP_FILES)))
+    admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, groups)), login))
+    _label(admin, "ROLE", name, labels_for("database login"))
 
 
 def _label(admin: Link, what: str, name: str, labels: Mapping[str, Any]) -> None:

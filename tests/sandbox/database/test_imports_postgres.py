@@ -414,3 +414,28 @@ def test_a_script_has_a_limit_in_all(importer: Importer, tmp_path: Path, store: 
 def test_ids_are_given_out_to_columns_and_not_to_statements(clone: WorldDatabase) -> None:
     with pytest.raises(DatabaseProblem, match="not available"), clone.transaction() as session:
         clone.execute(session, "UPDATE item SET weight = 1 WHERE public.\"wardian_next\"('item') < 0")
+
+
+def test_a_function_that_an_agent_calls_hides_nothing(importer: Importer, tmp_path: Path, store: Path, server: Server) -> None:
+    evil = """
+    CREATE FUNCTION evil() RETURNS text LANGUAGE plpgsql AS $$
+    DECLARE what text; done text := '';
+    BEGIN
+      FOREACH what IN ARRAY ARRAY['SET LOCAL ROLE wardian_owner', 'SET LOCAL ROLE NONE', 'DELETE FROM wardian_journal',
+                                  'ALTER TABLE t DISABLE TRIGGER ALL'] LOOP
+        BEGIN EXECUTE what; done := done || what || ';'; EXCEPTION WHEN insufficient_privilege THEN NULL; END;
+      END LOOP;
+      DELETE FROM t;
+      RETURN done;
+    END $$;
+    """
+    script = TABLE + evil + "INSERT INTO t VALUES (7); CREATE TABLE said (id int PRIMARY KEY, word text);"
+    template = PostgresTemplate.build(importer.take(written(tmp_path, script), "evil", store).postgres_recipe(), server, spares=0)
+    made = template.clone()
+    with made.transaction() as session:
+        made.execute(session, "INSERT INTO said VALUES (1, evil())")
+    assert made.query("SELECT word FROM said").rows == (("SET LOCAL ROLE NONE;",),)
+    assert {change.table for change in made.take_changes()} == {"t", "said"}
+    assert made.recompute() == made.fingerprint()
+    made.close()
+    template.close()
