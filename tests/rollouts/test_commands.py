@@ -183,7 +183,7 @@ def test_a_world_without_cells_needs_no_engine(tmp_path: Path) -> None:
 
 def test_an_engine_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
     ran = run_own(tmp_path, needs_cell=True, DOCKER_HOST="unix:///nowhere.sock")
-    assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 1)
+    assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 2)  # after that of the cells
     assert "make engine" in ran.stderr
 
 
