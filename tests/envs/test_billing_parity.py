@@ -90,6 +90,8 @@ class Walker:
         args = dict(_arguments(self.rng, schemas[name], self.seen) or {})
         if self.rng.random() < 0.25:
             self._spoil(args, schemas[name])
+        if args.get("path") == "/etc/passwd":  # it shows the agent's uid, which no two cells of a host share
+            args["path"] = "/etc/group.none"
         return ToolCall("no_such_tool" if self.rng.random() < 0.02 else name, args)
 
     def _spoil(self, args: dict[str, Json], schema: dict[str, Any]) -> None:
