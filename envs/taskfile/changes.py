@@ -107,8 +107,19 @@ def _is(wanted: Cell, found: Scalar) -> bool:
 
 @lru_cache(maxsize=1024)
 def _pattern(path: str) -> re.Pattern[str]:
-    far = ("[^/]*".join(map(re.escape, part.split("*"))) for part in path.split("**"))
-    return re.compile(".*".join(far), re.DOTALL)
+    """Atomic groups: the first place where a part fits is as good as any later one, and paths are the agent's to make long."""
+    first, *others = path.split("**")
+    parts = [_part(first, is_last=not others), *(f"(?>.*?{_part(one)})" for one in others[:-1])]
+    return re.compile("".join(parts) + "".join(f".*?{_part(one, is_last=True)}" for one in others[-1:]), re.DOTALL)
+
+
+def _part(text: str, *, is_last: bool = False) -> str:
+    first, *others = map(re.escape, text.split("*"))
+    if is_last and others:
+        others[-1:], end = [], f"[^/]*{others[-1]}"
+    else:
+        end = ""
+    return first + "".join(f"(?>[^/]*?{one})" for one in others) + end
 
 
 def _covers(rule: FilesRule, path: str) -> bool:

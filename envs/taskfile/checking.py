@@ -17,6 +17,8 @@ from wardian.envs.verifier import Check, FinalState, Verdict
 from wardian.sandbox.files import FileKind
 
 DETAIL_CHARS = 600
+MAX_PAIRS = 300_000
+"""Expected rows times found ones that are compared with a tolerance, each with each: about a quarter of a second."""
 
 
 def verdict_of(spec: TaskSpec, engine: Engine, state: FinalState) -> Verdict:
@@ -59,10 +61,21 @@ def _wrong_rows(check: SqlCheck, found: Sequence[Row]) -> str:
         pairs = zip(check.rows, found, strict=False)
         equal = len(check.rows) == len(found) and all(same_row(one, other, check.tolerance) for one, other in pairs)
         return "" if equal else f"expected {_shown(check.rows)} in this order, found {_shown(found)}"
+    if check.tolerance and (too_many := _beyond_pairing(check, check.rows, found)):
+        return too_many
     missing, others = unmatched(check.rows, found, check.tolerance)
     if check.compare == "contains":
         return f"expected {_shown(missing)} among the rows, found {_shown(found)}" if missing else ""
     return f"expected {_shown(check.rows)}, found {_shown(found)}" if missing or others else ""
+
+
+def _beyond_pairing(check: SqlCheck, expected: Sequence[Row], found: Sequence[Row]) -> str:
+    """What is said of rows that are not to be compared each with each, which their number decides or forbids."""
+    if check.compare == "unordered":
+        return "" if len(found) == len(expected) else f"expected {_shown(expected)}, found {_shown(found)}"
+    if len(expected) * len(found) <= MAX_PAIRS:
+        return ""
+    return f"found {len(found)} rows, too many to look for {len(expected)} among them with a tolerance; narrow the SQL"
 
 
 def _shown(rows: Sequence[Row]) -> str:

@@ -1,10 +1,13 @@
 """Values compare the same whatever engine they come from."""
 
+from typing import Any
+
 import pytest
 
-from wardian.envs.taskfile.changes import _is
+from wardian.envs.taskfile.changes import _is, _pattern
+from wardian.envs.taskfile.checking import MAX_PAIRS, _wrong_rows
 from wardian.envs.taskfile.matching import MAX_CHARS, is_slow, wrong_text
-from wardian.envs.taskfile.schema import TextMatch
+from wardian.envs.taskfile.schema import SqlCheck, TextMatch
 from wardian.envs.taskfile.splitting import statements
 from wardian.envs.taskfile.values import same, same_json, unmatched
 
@@ -71,6 +74,25 @@ def test_json_compares_by_value() -> None:
     assert same_json({"a": [1, 2.0], "b": None}, {"b": None, "a": [1.0, 2]})
     for one, other in (({"a": 1}, {"a": True}), ([1, 2], [2, 1]), ({"a": 1}, {"a": 1, "b": 2}), (None, False), ("1", 1)):
         assert not same_json(one, other)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "does_not"),
+    [
+        ("out/**/a*c.txt", ["out/x/y/abc.txt", "out/a/ac.txt", "out/x/a/abcc.txt"], ["out/abc.txt", "out/x/a/bc.txt", "out/x/abc.txt/y"]),
+        ("**/a/**/b*/*.csv", ["x/a/y/b1/2.csv", "x/a/a/bb/.csv", "x/b/a/b/b/c.csv"], ["x/a/b1/2.csv", "x/a/y/b1/z/2.csv", "a/y/b/c.csv"]),
+        ("a*b**", ["ab", "aXb/c/d", "abb"], ["a/b", "b"]),
+        ("**/a/**/a/**/a/**/a/**/b", ["x/a/x/a/x/a/x/a/x/b"], ["/".join(["a"] * 1900), "x/a/x/a/x/a/x/b"]),
+    ],
+)
+def test_stars_stand_for_text_however_long_a_path_is(pattern: str, fits: list[str], does_not: list[str]) -> None:
+    assert [path for path in (*fits, *does_not) if _pattern(pattern).fullmatch(path)] == fits
+
+
+@pytest.mark.parametrize(("compare", "detail"), [("contains", "too many to look for 10 among them"), ("unordered", "found [[0], [1]")])
+def test_rows_without_end_are_not_compared_each_with_each(compare: Any, detail: str) -> None:
+    check = SqlCheck(name="a", sql="SELECT 1", rows=((0.5,),) * 10, compare=compare, tolerance=0.1)
+    assert detail in _wrong_rows(check, [(number,) for number in range(MAX_PAIRS // 10 + 1)])
 
 
 def test_a_text_beyond_what_a_pattern_is_looked_for_in_does_not_pass() -> None:
