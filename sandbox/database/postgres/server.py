@@ -132,6 +132,8 @@ class Server:
         server = cls(url, facts.version, free, room_bytes, login, worker, secrets.token_hex(24), BoundedSemaphore(free), places)
         if facts.without_now:
             server.options += f" -c timezone_abbreviations={ZONES}"
+        if server.version >= OWNER_RESTORES:
+            server.options += " -c session_replication_role=origin"  # a function of an import may have said otherwise for its login
         server.prepare()
         return server
 

@@ -422,7 +422,8 @@ def test_a_function_that_an_agent_calls_hides_nothing(importer: Importer, tmp_pa
     DECLARE what text; done text := '';
     BEGIN
       FOREACH what IN ARRAY ARRAY['SET LOCAL ROLE wardian_owner', 'SET LOCAL ROLE NONE', 'DELETE FROM wardian_journal',
-                                  'ALTER TABLE t DISABLE TRIGGER ALL'] LOOP
+                                  'ALTER TABLE t DISABLE TRIGGER ALL',
+                                  'ALTER ROLE SESSION_USER SET session_replication_role = replica'] LOOP
         BEGIN EXECUTE what; done := done || what || ';'; EXCEPTION WHEN insufficient_privilege THEN NULL; END;
       END LOOP;
       DELETE FROM t;
@@ -434,8 +435,16 @@ def test_a_function_that_an_agent_calls_hides_nothing(importer: Importer, tmp_pa
     made = template.clone()
     with made.transaction() as session:
         made.execute(session, "INSERT INTO said VALUES (1, evil())")
-    assert made.query("SELECT word FROM said").rows == (("SET LOCAL ROLE NONE;",),)
+    assert made.query("SELECT word FROM said").rows == (
+        ("SET LOCAL ROLE NONE;ALTER ROLE SESSION_USER SET session_replication_role = replica;",),
+    )
     assert {change.table for change in made.take_changes()} == {"t", "said"}
     assert made.recompute() == made.fingerprint()
     made.close()
+    other = template.clone()
+    row = other._copy.link.execute("SHOW session_replication_role").fetchone()
+    with server.admin() as admin:
+        admin.execute(f"ALTER ROLE {server.worker} RESET session_replication_role".encode())
+    assert row == ("origin",)
+    other.close()
     template.close()
