@@ -10,9 +10,12 @@ from wardian.sandbox.database.base import RowChange, Scalar
 from wardian.sandbox.files import FileChange, FileKind
 
 SHOWN = 5
+MAX_ROWS = 100_000
+"""Changed rows that rules are asked about, about a second; more break the rules: no agent may buy silence with rows."""
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
 def folded(name: str) -> str:
     """A name without case and underscores: `InvoiceLine` and `invoice_line` are one."""
     return name.replace("_", "").lower()
@@ -22,12 +25,15 @@ def forbidden(spec: TaskSpec, rows: Iterable[RowChange], files: Mapping[str, Fil
     """What was changed that `only` does not allow, and what `never` names, as lines for people."""
     changes = spec.changes
     of_rows, of_files = list(rows), {path: change for path, change in files.items() if _counts(path, change)}
+    of_rows, left = of_rows[:MAX_ROWS], len(of_rows) - MAX_ROWS
+    unseen = [f"{left} more rows than the {MAX_ROWS} that are looked at"] if left > 0 else []
     beyond: list[str] = []
     if not isinstance(changes.only, str):
         named = {check.file for check in spec.checks if isinstance(check, FileCheck)}
-        beyond += [_row(change) for change in of_rows if not _allowed(change, changes.only)]
+        beyond += unseen + [_row(change) for change in of_rows if not _allowed(change, changes.only)]
         beyond += [path for path in of_files if path not in named and not any(_covers(rule, path) for rule in _files(changes.only))]
-    never = [_row(change) for change in of_rows if any(_touches(rule, change) for rule in _rows(changes.never))]
+    never = list(unseen) if _rows(changes.never) else []
+    never += [_row(change) for change in of_rows if any(_touches(rule, change) for rule in _rows(changes.never))]
     never += [path for path in of_files if any(_covers(rule, path) for rule in _files(changes.never))]
     return beyond, never
 
@@ -91,6 +97,8 @@ def _changed(change: RowChange) -> set[str]:
 
 
 def _fits(where: Mapping[str, Cell | tuple[Cell, ...]], row: Mapping[str, Scalar]) -> bool:
+    if not where:
+        return True
     values = {folded(name): value for name, value in row.items()}
     return all(
         folded(name) in values and any(_is(one, values[folded(name)]) for one in (wanted if isinstance(wanted, tuple) else (wanted,)))

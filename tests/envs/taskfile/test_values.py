@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
-from wardian.envs.taskfile.changes import _is, _pattern
+from wardian.envs.taskfile.changes import MAX_ROWS, _is, _pattern, forbidden
 from wardian.envs.taskfile.checking import MAX_PAIRS, _wrong_rows
 from wardian.envs.taskfile.matching import MAX_CHARS, is_slow, wrong_text
 from wardian.envs.taskfile.schema import SqlCheck, TextMatch
 from wardian.envs.taskfile.splitting import statements
 from wardian.envs.taskfile.values import same, same_json, unmatched
+from wardian.sandbox.database.base import RowChange
+
+from .conftest import one_task, tasks_in
 
 
 @pytest.mark.parametrize(
@@ -87,6 +90,17 @@ def test_json_compares_by_value() -> None:
 )
 def test_stars_stand_for_text_however_long_a_path_is(pattern: str, fits: list[str], does_not: list[str]) -> None:
     assert [path for path in (*fits, *does_not) if _pattern(pattern).fullmatch(path)] == fits
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [("{only: [{table: People}]}", (1, 0)), ("{only: any, never: [{table: Sale}]}", (0, 1)), ("{only: any}", (0, 0))],
+)
+def test_more_rows_than_are_looked_at_break_every_rule(changes: str, expected: tuple[int, int]) -> None:
+    spec = tasks_in(one_task(changes=changes)).specs[0]
+    row = RowChange("People", (1,), None, {"PeopleId": 1})
+    assert [len(lines) for lines in forbidden(spec, [row] * MAX_ROWS, {})] == [0, 0]
+    assert tuple(len(lines) for lines in forbidden(spec, [row] * (MAX_ROWS + 1), {})) == expected
 
 
 @pytest.mark.parametrize(("compare", "detail"), [("contains", "too many to look for 10 among them"), ("unordered", "found [[0], [1]")])
