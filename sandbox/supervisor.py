@@ -1447,6 +1447,8 @@ class Laying:
         elif kind == "file":
             self.file(directory, name, row)
         elif kind == "hard":
+            if not 0 <= content < len(self.paths) - 1:
+                raise Unfit(f"{name}: another name of no entry before it")
             self.link(self.paths[content], directory, name)
         elif kind == "whiteout":
             self.hide(directory, name)
@@ -1557,6 +1559,108 @@ class Laying:
         if mode:
             os.chmod(name, row[3] & 0o7777, dir_fd=directory)
         os.utime(name, ns=(row[6], row[6]), dir_fd=directory, follow_symlinks=False)
+
+
+FORMS = {"file": stat.S_IFREG, "link": stat.S_IFLNK, "fifo": stat.S_IFIFO, "socket": stat.S_IFSOCK, "directory": stat.S_IFDIR}
+
+
+def agent_may_write(mode: int, owner: int, group: int) -> bool:
+    """Whether an entry is the agent's, or one that it may write to."""
+    return owner == AGENT or bool(mode & 0o002) or (group == AGENT and bool(mode & 0o020))
+
+
+class Provenance:
+    """Tells whether an agent can have made an upper layer on its base.
+
+    It owns what it makes and cannot give it away; it makes, removes and renames only in directories that it may write to; and what is not
+    its own stands as the base has it, or is open to everybody. Kernel and supervisor keep to that: this is for tables from elsewhere.
+    """
+
+    def __init__(self, base: int, uid: int, rows: list[list[Any]]) -> None:
+        self.base, self.uid, self.rows = base, uid, rows
+
+    def check(self) -> None:
+        """Look at all entries.
+
+        Raises:
+            Unfit: one of them is none that an agent can have made; names it.
+        """
+        top = os.fstat(self.base)
+        above: list[tuple[str, list[Any], str | None]] = [("", [0, "", "directory", stat.S_IMODE(top.st_mode), *self.owners(top)], "")]
+        for row in self.rows:
+            del above[row[0] :]
+            path, holder, origin = above[-1]
+            here = f"{path}/{row[1]}"
+            below = self.found(f"{origin}/{row[1]}") if origin is not None else None
+            if here in ("/dev", "/proc"):
+                raise Unfit(f"{here}: it is the cell's own")
+            if row[2] == "directory":
+                above.append((here, row, self.directory(here, row, holder, origin, below)))
+            elif not self.entry(row, holder, below):
+                raise Unfit(f"{here}: the agent cannot have made it")
+
+    def owners(self, found: os.stat_result) -> tuple[int, int]:
+        owner, group = (AGENT if one == self.uid else one for one in (found.st_uid, found.st_gid))
+        return owner, group
+
+    def found(self, path: str) -> os.stat_result | None:
+        """What the base has at a path."""
+        if not path:
+            return os.fstat(self.base)
+        looked = lookup(self.base, path)
+        if looked is None:
+            return None
+        os.close(looked[0])
+        return looked[1]
+
+    def directory(self, path: str, row: list[Any], holder: list[Any], origin: str | None, below: os.stat_result | None) -> str | None:
+        """Where the base has what shows in a directory, if anywhere."""
+        following: str | None = f"{origin}/{row[1]}"
+        if OVERLAY[1] in row[8]:
+            following, below = self.renamed(row, holder, origin)
+        elif OVERLAY[0] in row[8] or below is None or not stat.S_ISDIR(below.st_mode):
+            following, below = None, None
+        if not (self.kept(row, below) if below is not None else agent_may_write(holder[3], *holder[4:6]) and self.made(row, holder)):
+            raise Unfit(f"{path}: the agent cannot have made it")
+        return following
+
+    def renamed(self, row: list[Any], holder: list[Any], origin: str | None) -> tuple[str, os.stat_result]:
+        """Where a renamed directory comes from: the agent may write to what held it, and to what holds it."""
+        target = bytes.fromhex(row[8][OVERLAY[1]]).decode("utf-8", "surrogateescape")
+        source = target if target.startswith("/") else f"{origin}/{target}"
+        if origin is not None and not {"", ".", ".."} & set(source.split("/")[1:]):
+            found, parent = self.found(source), self.found(source.rpartition("/")[0])
+            places = (
+                parent is not None and agent_may_write(parent.st_mode, *self.owners(parent)) and agent_may_write(holder[3], *holder[4:6])
+            )
+            if places and found is not None and stat.S_ISDIR(found.st_mode):
+                return source, found
+        raise Unfit(f"{row[1]}: no directory that the agent can have renamed: {target[:SAID]}")
+
+    def entry(self, row: list[Any], holder: list[Any], below: os.stat_result | None) -> bool:
+        """Whether an entry that is no directory can be the agent's work."""
+        is_open = agent_may_write(holder[3], *holder[4:6])
+        if row[2] == "whiteout":
+            return is_open
+        row = self.rows[row[7]] if row[2] == "hard" else row
+        if below is not None and stat.S_IFMT(below.st_mode) == FORMS[row[2]] and self.kept(row, below):
+            return is_open or agent_may_write(below.st_mode, *self.owners(below))
+        return is_open and self.made(row, holder)
+
+    def kept(self, row: list[Any], below: os.stat_result) -> bool:
+        """Whether an entry has the owner that the base gives it, and, where that is not the agent, the mode too."""
+        owner, group = self.owners(below)
+        if owner == AGENT:
+            return row[4] == AGENT and row[5] in (group, AGENT)
+        mode = stat.S_IMODE(below.st_mode)
+        return (row[4], row[5]) == (owner, group) and row[3] in (mode, mode & 0o1777)  # writing takes setuid and setgid away
+
+    def made(self, row: list[Any], holder: list[Any]) -> bool:
+        """Whether an entry can be new at its place, or moved there."""
+        inherited = holder[3] & 0o2000 and row[5] == holder[5] and (row[2] == "directory" or not row[3] & 0o2000)
+        if row[4] == AGENT and (row[5] == AGENT or inherited):
+            return True
+        return bool(row[3] & 0o002) and not row[3] & 0o6000
 
 
 def whole(descriptor: int) -> bytes:
@@ -1735,12 +1839,14 @@ class Init:
         settings, rows = self.settings, json.loads(whole(self.files[0]))
         if not self.redirect and any(OVERLAY[1] in row[8] for row in rows):
             raise Unfit("directories were renamed, and the overlay of this kernel has no redirect_dir")
+        base = os.open(f"{CELL}/base", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         os.setgroups(sorted({settings.uid if row[5] == AGENT else row[5] for row in rows})[:32])  # else a mode loses its setgid bit
         os.chdir(upper)
         os.chroot(".")
         top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         keep_capabilities(CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_SYS_ADMIN)
         Laying(top, settings.uid, rows, self.files[1], over=False).lay()
+        Provenance(base, settings.uid, rows).check()
         sealing = Sealing(settings.uid, sys.maxsize)
         sealing.walk(top, "", 1)
         sealing.finish()
@@ -1912,6 +2018,7 @@ class Init:
             if settings.tier == "chamber":
                 sealing = Sealing(settings.uid, most_bytes, send)
                 sealing.walk(self.upper, "", 1)
+                Provenance(self.base, settings.uid, sealing.rows).check()
             else:
                 sealing = changed = ChangeSealing(settings.uid, most_bytes, self.before, send)
                 changed.places([place for place in self.places if os.path.isdir(place)])

@@ -1,6 +1,7 @@
 """Sealed files: whatever an agent can make comes back in any cell, and nothing more than that."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +54,9 @@ for path in 'a/f', 'empty', 'read_only', 'read_only/file':
 
 TIMES = "find given given/* -printf '%p %T@\\n'; stat -c '%n %.Y' / /etc /etc/passwd /workspace"
 
+AGENT = -1
+"""Stands for the agent's uid in a table."""
+
 
 def forged(files: SealedFiles, **changes: Any) -> SealedFiles:
     """The same files with their first entry changed: `name`, `kind`, `depth`, `content` or `attributes`."""
@@ -75,6 +79,36 @@ FORGERIES: tuple[dict[str, Any], ...] = (
     {"attributes": {"security.capability": "00"}},
     {"attributes": {"trusted.overlay.metacopy": ""}},
 )
+
+
+def entry(depth: int, name: str, kind: str, mode: int = 0o755, owner: int = 0, content: Any = None, **attributes: str) -> list[Any]:
+    return [depth, name, kind, mode, owner, owner, 0, content, {f"trusted.overlay.{key}": value for key, value in attributes.items()}]
+
+
+WORKSPACE, ETC = entry(1, "workspace", "directory", owner=AGENT), entry(1, "etc", "directory")
+NOTHING = [0, []]
+UNMAKEABLE: Mapping[str, tuple[list[Any], ...]] = {
+    "a root's program": (WORKSPACE, entry(2, "su", "file", 0o6755, 0, NOTHING)),
+    "a root's program for all": (WORKSPACE, entry(2, "su", "file", 0o6777, 0, NOTHING)),
+    "a file of root": (WORKSPACE, entry(2, "f", "file", 0o644, 0, NOTHING)),
+    "a file of another user": (WORKSPACE, entry(2, "f", "file", 0o644, 12345, NOTHING)),
+    "a directory of root": (WORKSPACE, entry(2, "d", "directory")),
+    "a start state's directory given to root": (entry(1, "workspace", "directory"),),
+    "the list of users": (ETC, entry(2, "passwd", "file", 0o644, 0, NOTHING)),
+    "the list of users, now the agent's": (ETC, entry(2, "passwd", "file", 0o644, AGENT, NOTHING)),
+    "a directory of root, now the agent's": (entry(1, "etc", "directory", owner=AGENT),),
+    "a directory of root, now for all": (entry(1, "etc", "directory", 0o777),),
+    "a new name for what is closed": (WORKSPACE, entry(2, "root", "directory", 0o700, 0, redirect=b"/root".hex())),
+    "the agent's name for what is closed": (entry(1, "workspace", "directory", owner=AGENT, redirect=b"/root".hex()),),
+    "a way out": (WORKSPACE, entry(2, "out", "directory", owner=AGENT, redirect=b"/workspace/../../layers".hex())),
+    "an opaque directory of root": (entry(1, "etc", "directory", opaque=b"y".hex()),),
+    "no programs": (entry(1, "usr", "whiteout"),),
+    "a file beside the root's": (entry(1, "new", "file", 0o644, AGENT, NOTHING),),
+    "devices elsewhere": (entry(1, "dev", "link", 0o777, AGENT, "/workspace"),),
+    "processes elsewhere": (entry(1, "proc", "directory"),),
+    "temporary files elsewhere": (entry(1, "tmp", "link", 0o777, AGENT, "/proc/1/root"),),
+    "another name for an entry from behind": (WORKSPACE, entry(2, "f", "file", 0o644, AGENT, NOTHING), entry(2, "g", "hard", content=-2)),
+}
 
 
 @pytest.mark.anyio
@@ -135,6 +169,9 @@ class SealContract(CellSuite):
         for changes in FORGERIES if cell.tier is Tier.CHAMBER else FORGERIES[:2]:
             with pytest.raises(SnapshotRefused, match="cannot be laid"):
                 await cell.restore(forged(files, **changes))
+        for rows in UNMAKEABLE.values() if cell.tier is Tier.CHAMBER else ():
+            with pytest.raises(SnapshotRefused, match="the agent can|the cell's own|of no entry"):
+                await cell.restore(replace(files, table=json.dumps(rows).encode(), data=b""))
         await cell.restore(files)
         assert await printed(cell, "cat zz; ls / /workspace | grep -c escaped; true") == "abc\n0\n"
         with pytest.raises(LeakDetected, match="upper"):
