@@ -1573,7 +1573,8 @@ class Provenance:
     """Tells whether an agent can have made an upper layer on its base.
 
     It owns what it makes and cannot give it away; it makes, removes and renames only in directories that it may write to; and what is not
-    its own stands as the base has it, or is open to everybody. Kernel and supervisor keep to that: this is for tables from elsewhere.
+    its own stands as the base has it, was moved from where something else stands now, or is open to everybody.
+    Kernel and supervisor keep to that: this is for tables from elsewhere.
     """
 
     def __init__(self, base: int, uid: int, rows: list[list[Any]]) -> None:
@@ -1586,6 +1587,8 @@ class Provenance:
             Unfit: one of them is none that an agent can have made; names it.
         """
         top = os.fstat(self.base)
+        moved: list[tuple[str, list[Any]]] = []
+        hidden: set[tuple[int, ...]] = set()
         above: list[tuple[str, list[Any], str | None]] = [("", [0, "", "directory", stat.S_IMODE(top.st_mode), *self.owners(top)], "")]
         for row in self.rows:
             del above[row[0] :]
@@ -1596,7 +1599,13 @@ class Provenance:
                 raise Unfit(f"{here}: it is the cell's own")
             if row[2] == "directory":
                 above.append((here, row, self.directory(here, row, holder, origin, below)))
-            elif not self.entry(row, holder, below):
+                continue
+            if below is not None:
+                hidden.add((stat.S_IMODE(below.st_mode), *self.owners(below), below.st_mtime_ns, below.st_size))
+            if not self.entry(row, holder, below):
+                moved.append((here, row if agent_may_write(holder[3], *holder[4:6]) else []))
+        for here, row in moved:
+            if not row or row[2] != "file" or row[3] & 0o6000 or (*row[3:7], row[7][0]) not in hidden:
                 raise Unfit(f"{here}: the agent cannot have made it")
 
     def owners(self, found: os.stat_result) -> tuple[int, int]:
@@ -1617,25 +1626,25 @@ class Provenance:
         """Where the base has what shows in a directory, if anywhere."""
         following: str | None = f"{origin}/{row[1]}"
         if OVERLAY[1] in row[8]:
-            following, below = self.renamed(row, holder, origin)
+            following, below = self.renamed(path, row, holder, origin)
         elif OVERLAY[0] in row[8] or below is None or not stat.S_ISDIR(below.st_mode):
             following, below = None, None
         if not (self.kept(row, below) if below is not None else agent_may_write(holder[3], *holder[4:6]) and self.made(row, holder)):
             raise Unfit(f"{path}: the agent cannot have made it")
         return following
 
-    def renamed(self, row: list[Any], holder: list[Any], origin: str | None) -> tuple[str, os.stat_result]:
+    def renamed(self, path: str, row: list[Any], holder: list[Any], origin: str | None) -> tuple[str, os.stat_result]:
         """Where a renamed directory comes from: the agent may write to what held it, and to what holds it."""
         target = bytes.fromhex(row[8][OVERLAY[1]]).decode("utf-8", "surrogateescape")
         source = target if target.startswith("/") else f"{origin}/{target}"
-        if origin is not None and not {"", ".", ".."} & set(source.split("/")[1:]):
+        if source.startswith("/") and not {"", ".", ".."} & set(source.split("/")[1:]):
             found, parent = self.found(source), self.found(source.rpartition("/")[0])
             places = (
                 parent is not None and agent_may_write(parent.st_mode, *self.owners(parent)) and agent_may_write(holder[3], *holder[4:6])
             )
             if places and found is not None and stat.S_ISDIR(found.st_mode):
                 return source, found
-        raise Unfit(f"{row[1]}: no directory that the agent can have renamed: {target[:SAID]}")
+        raise Unfit(f"{path}: no directory that the agent can have renamed: {target[:SAID]}")
 
     def entry(self, row: list[Any], holder: list[Any], below: os.stat_result | None) -> bool:
         """Whether an entry that is no directory can be the agent's work."""

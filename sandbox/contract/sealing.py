@@ -170,7 +170,7 @@ class SealContract(CellSuite):
             with pytest.raises(SnapshotRefused, match="cannot be laid"):
                 await cell.restore(forged(files, **changes))
         for rows in UNMAKEABLE.values() if cell.tier is Tier.CHAMBER else ():
-            with pytest.raises(SnapshotRefused, match="the agent can|the cell's own|of no entry"):
+            with pytest.raises(SnapshotRefused, match=r"the agent can|the cell's own|of no entry"):
                 await cell.restore(replace(files, table=json.dumps(rows).encode(), data=b""))
         await cell.restore(files)
         assert await printed(cell, "cat zz; ls / /workspace | grep -c escaped; true") == "abc\n0\n"
