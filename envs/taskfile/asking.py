@@ -1,19 +1,19 @@
 """The SQL of a task's checks, asked of the final state, with a time for all of it together.
 
-A query that is stopped for its time is asked of the start of the episode too. Where all queries are fast there, the agent has made it slow,
-and its check has not passed; else the check is at fault.
+A query that is stopped or refused is asked of the start of the episode too. Where it works there, the agent has broken it, and its check
+has not passed; else the check is at fault.
 """
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from wardian.envs.errors import TaskError
 from wardian.envs.taskfile.values import Row
 from wardian.envs.verifier import FinalState
-from wardian.sandbox.database.base import FrozenDatabase, QueryLimits
+from wardian.sandbox.database.base import QueryLimits
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
 
 LIMITS = QueryLimits(time_s=5.0, steps=100_000_000, rows=20_000, bytes=8 << 20)
@@ -59,10 +59,8 @@ class _Asking:
         try:
             found = self._state.database.query(sql, _limited(LIMITS, self._until))
         except DatabaseProblem as problem:
-            if problem.kind is DatabaseProblemKind.INVALID_VALUE and self._state.agent_changes:
-                return f"cannot be computed with what the agent wrote: {problem}"
-            if problem.kind is DatabaseProblemKind.TOO_SLOW and self._made_slow():
-                return "takes too long with what the agent wrote, and did not at the start"
+            if self._state.agent_changes and (why := self._of_agent(sql, problem)):
+                return why
             raise CheckBroken(name, str(problem)) from problem
         if not found.truncated:
             return found.rows
@@ -71,27 +69,28 @@ class _Asking:
             return too_much
         raise CheckBroken(name, f"{too_much}; aggregate or narrow it")
 
-    def _made_slow(self) -> bool:
-        if self._slowed is None:
-            self._slowed = bool(self._state.agent_changes) and self._fast_at_start()
-        return self._slowed
+    def _of_agent(self, sql: str, problem: DatabaseProblem) -> str:
+        """What is said of a problem that the agent made; empty when it did not."""
+        if problem.kind is DatabaseProblemKind.TOO_SLOW:
+            if self._slowed is None:
+                self._slowed = self._works_at_start(self._queries.values())
+            return "takes too long with what the agent wrote, and did not at the start" if self._slowed else ""
+        is_value = problem.kind is DatabaseProblemKind.INVALID_VALUE
+        return f"cannot be computed with what the agent wrote: {problem}" if is_value or self._works_at_start([sql]) else ""
 
-    def _fast_at_start(self) -> bool:
+    def _works_at_start(self, queries: Iterable[str]) -> bool:
         if self._state.start is None:
             return False
         with self._state.start() as start:
             until = time.monotonic() + START_LIMITS.time_s
-            return not any(_is_slow(start, sql, until) for sql in self._queries.values())
+            try:
+                for sql in queries:
+                    start.query(sql, _limited(START_LIMITS, until))
+            except DatabaseProblem:
+                return False
+            return time.monotonic() <= until
 
 
 def _limited(limits: QueryLimits, until: float) -> QueryLimits:
     left_s = math.ceil(10 * (until - time.monotonic())) / 10  # problems name it
     return replace(limits, time_s=max(LEAST_S, left_s))
-
-
-def _is_slow(start: FrozenDatabase, sql: str, until: float) -> bool:
-    try:
-        start.query(sql, _limited(START_LIMITS, until))
-    except DatabaseProblem as problem:
-        return problem.kind is DatabaseProblemKind.TOO_SLOW
-    return time.monotonic() > until

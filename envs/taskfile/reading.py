@@ -4,6 +4,7 @@ Only what the core schema knows is a number, a truth value or null: `no`, `12:30
 would take for something else and nobody can see, such as `0123`, is refused. Aliases are followed within bounds.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,6 +20,8 @@ MAX_BYTES = 4 << 20
 MAX_PARTS = 100_000
 """Values in the file, those behind aliases counted each time."""
 MAX_DEPTH = 40
+MAX_DIGITS = 300
+"""Characters of a number: what is longer fits in no float."""
 
 Path: TypeAlias = tuple[str | int, ...]
 Place: TypeAlias = tuple[int, int]
@@ -134,11 +137,13 @@ class _Reader:
             return None
         if text in _BOOL:
             return _BOOL[text]
+        if len(text) > MAX_DIGITS and (_INT.fullmatch(text) or _BASED.fullmatch(text) or _FLOAT.fullmatch(text)):
+            raise self._problem(node, path, f"a number of more than {MAX_DIGITS} characters; quote it where it is a text")
         if _INT.fullmatch(text) or _BASED.fullmatch(text):
             return int(text, 10 if _INT.fullmatch(text) else 0)
         if _TRAP.fullmatch(text):
             raise self._problem(node, path, f"{text} is a number in some YAML and a text in other: quote it, or write it plainly")
-        if _NOT_FINITE.fullmatch(text):
+        if _NOT_FINITE.fullmatch(text) or (_FLOAT.fullmatch(text) and math.isinf(float(text))):
             raise self._problem(node, path, f"{text}: a number must be finite")
         return float(text) if _FLOAT.fullmatch(text) else text
 

@@ -27,6 +27,8 @@ def test_an_alias_stands_for_its_value() -> None:
         ("a: 1_000", "f:1:4: a: 1_000 is a number"),
         ("%YAML 1.1\n---\na: 010", "f:3:4: a: 010 is a number"),
         ("a: .nan", "f:1:4: a: .nan: a number must be finite"),
+        ("a: -1e999", "f:1:4: a: -1e999: a number must be finite"),
+        ("a: " + "1" * 5000, "f:1:4: a: a number of more than 300 characters"),
         ("a: !python/object:os.system x", "f:1:4: a: the tag !python/object:os.system is not known"),
         ("a: {<<: {b: 1}}", "merge keys"),
         ("? [1]\n: 2", "a key must be a text"),

@@ -146,6 +146,15 @@ async def test_the_last_message_is_looked_at(open_world: Any) -> None:
         assert failed(await judged(env, said="77")) == ["said"]
 
 
+@pytest.mark.anyio
+async def test_a_check_that_works_at_the_start_and_is_refused_at_the_end_has_not_passed(open_world: Any) -> None:
+    sign = "SELECT CASE WHEN Active THEN 1 ELSE 22 END FROM People WHERE PeopleId = 1"
+    checks = f"[{{name: like, sql: 'SELECT 1 FROM People WHERE Name LIKE (SELECT Name) ESCAPE ({sign})', count: 3}}]"
+    async with open_world(one("sqlite", checks=checks, changes="{only: any}")) as env:
+        assert failed(await judged(env, ada(1, 7))) == []
+        assert failed(await judged(env, "UPDATE People SET Active = 0")) == ["like"]
+
+
 UP_TO = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < ({})) SELECT count(*) FROM c"
 
 
