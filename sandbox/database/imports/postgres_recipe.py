@@ -115,6 +115,7 @@ class ImportRecipe(Recipe):
         finally:
             server.disconnect(link)
         with connected(server.url_of(database)) as link:
+            walls.keep_apart(link, [table.name for table in self._manifest.report.tables])
             link.execute("VACUUM FULL pg_catalog.pg_proc")
             link.execute("VACUUM (FREEZE)")
         return sums

@@ -27,9 +27,9 @@ Link = psycopg.Connection[Any]
 PREFIX = "wardian_"
 OWNER_RESTORES = 150000
 """From this version on who works in a clone may be allowed to put rows back without a look at foreign keys; before, only a superuser is."""
-OWNER, CLONES, TOOLS, AGENTS = GROUPS = ("wardian_owner", "wardian_clones", "wardian_tools", "wardian_agents")
-"""Roles that cannot log in: who owns the tables, who reads the reports of changes beside them, who writes rows, who reads them. They hold
-the grants and stay on the server."""
+KEEPER, OWNER, CLONES, TOOLS, AGENTS = GROUPS = ("wardian_keeper", "wardian_owner", "wardian_clones", "wardian_tools", "wardian_agents")
+"""Roles that cannot log in: who keeps an import's reports of changes, and has no member; who owns the tables, who reads those reports, who
+writes rows, who reads them. They hold the grants and stay on the server."""
 CONNECT_S = 10
 _PATIENT: dict[str, Any] = {
     "autocommit": True,
@@ -145,7 +145,7 @@ class Server:
                 _ensure_group(admin, name)
             if self.version >= OWNER_RESTORES:
                 admin.execute(f"GRANT SET ON PARAMETER session_replication_role TO {CLONES}".encode())
-            _ensure_login(admin, self.login, self.password, GROUPS)
+            _ensure_login(admin, self.login, self.password, (OWNER, CLONES, TOOLS, AGENTS))
             _ensure_login(admin, self.worker, self.password, (CLONES, TOOLS, AGENTS))
 
     def moved(self, url: str) -> None:

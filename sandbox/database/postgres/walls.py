@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from wardian.sandbox.database.postgres.cells import quoted
-from wardian.sandbox.database.postgres.server import AGENTS, OWNER, TOOLS, Link
+from wardian.sandbox.database.postgres.server import AGENTS, KEEPER, OWNER, TOOLS, Link
 
 _STABLE = """
     array_to_json array_to_string concat concat_ws convert convert_from convert_to date date_cmp_timestamptz date_eq_timestamptz
@@ -79,3 +79,21 @@ def describe(link: Link, tables: Collection[str], views: Collection[str] = ()) -
             (name, f"public.{quoted(name)}"),
         )
     link.execute(f"GRANT SELECT ON information_schema.tables, information_schema.columns TO {TOOLS}, {AGENTS}")
+
+
+def keep_apart(link: Link, tables: Collection[str]) -> None:
+    """Take the capture of changes out of reach of who owns the tables, as whom Postgres runs cascades and the triggers that they fire."""
+    link.execute(f"GRANT USAGE ON SCHEMA public TO {KEEPER}")
+    link.execute(f"ALTER TABLE public.wardian_journal OWNER TO {KEEPER}")
+    ours = "SELECT tgfoid::regprocedure::text FROM pg_trigger WHERE starts_with(tgname::text, 'wardian_') AND tgparentid = 0"
+    for (signature,) in link.execute(ours).fetchall():
+        link.execute(f"ALTER FUNCTION {signature} OWNER TO {KEEPER}".encode())
+    for name in sorted(tables):
+        link.execute(f"REVOKE TRUNCATE ON public.{quoted(name)} FROM {OWNER}".encode())
+    link.execute(
+        "CREATE FUNCTION public.wardian_still() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$ BEGIN"
+        " PERFORM FROM pg_authid LIMIT 0;"  # which only a superuser may
+        " EXCEPTION WHEN insufficient_privilege THEN"
+        " RAISE EXCEPTION 'the schema of a world stays as it is' USING ERRCODE = '42501'; END $$"
+    )
+    link.execute("CREATE EVENT TRIGGER wardian_still ON ddl_command_start EXECUTE FUNCTION public.wardian_still()")

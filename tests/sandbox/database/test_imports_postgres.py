@@ -448,3 +448,31 @@ def test_a_function_that_an_agent_calls_hides_nothing(importer: Importer, tmp_pa
     assert row == ("origin",)
     other.close()
     template.close()
+
+
+def test_a_trigger_of_a_cascade_hides_nothing(importer: Importer, tmp_path: Path, store: Path, server: Server) -> None:
+    script = """
+    CREATE TABLE t (id int PRIMARY KEY);
+    CREATE TABLE u (id int PRIMARY KEY, t int REFERENCES t ON DELETE CASCADE);
+    CREATE TABLE said (id serial PRIMARY KEY, word text);
+    CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE what text;
+    BEGIN
+      FOREACH what IN ARRAY ARRAY['DELETE FROM wardian_journal', 'INSERT INTO wardian_journal (table_no, added) VALUES (1, true)',
+                                  'ALTER TABLE said DISABLE TRIGGER ALL', 'TRUNCATE said', 'GRANT TRUNCATE ON said TO wardian_owner'] LOOP
+        BEGIN EXECUTE what; INSERT INTO said (word) VALUES (what); EXCEPTION WHEN insufficient_privilege THEN NULL; END;
+      END LOOP;
+      RETURN OLD;
+    END $$;
+    CREATE TRIGGER evil BEFORE DELETE ON u FOR EACH ROW EXECUTE FUNCTION evil();
+    INSERT INTO t VALUES (7); INSERT INTO u VALUES (1, 7); INSERT INTO said (word) VALUES ('before');
+    """
+    template = PostgresTemplate.build(importer.take(written(tmp_path, script), "cascade", store).postgres_recipe(), server, spares=0)
+    made = template.clone()
+    with made.transaction() as session:
+        made.execute(session, "DELETE FROM t WHERE id = 7")
+    assert made.query("SELECT word FROM said").rows == (("before",),)
+    assert {change.table for change in made.take_changes()} == {"t", "u"}
+    assert made.recompute() == made.fingerprint()
+    made.close()
+    template.close()
