@@ -194,6 +194,7 @@ def load(server: Server, database: str, script: str, name: str) -> Loaded:
         with powerless(server, database) as link:
             run = PostgresScript(link, server.url)
             left_out = run.run(script)
+        server.admit()
         with connected(server.url_of(database)) as link:
             link.execute(f"REASSIGN OWNED BY {server.login} TO {OWNER}")
             link.execute(f"REVOKE CREATE, TEMPORARY ON DATABASE {quoted(database)} FROM {OWNER}".encode())

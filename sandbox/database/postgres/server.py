@@ -214,16 +214,33 @@ class Server:
         return link
 
     def _connected(self, url: str) -> Link:
-        until = time.monotonic() + WAIT_S
+        until, admitted = time.monotonic() + WAIT_S, False
         while True:
             try:
                 return psycopg.connect(url, **_PATIENT, options=self.options, prepare_threshold=None)
             except psycopg.OperationalError as error:
+                if not admitted:
+                    self.admit()
+                    admitted = True
+                    continue
                 if not self._crowded():
                     raise lost(self.url, error) from error
                 if time.monotonic() > until:
                     raise lost(self.url, error, NO_CONNECTION) from error
                 time.sleep(RETRY_S)
+
+    def admit(self) -> None:
+        """Give our logins their passwords again: a function of an import may have set others.
+
+        Raises:
+            DatabaseLost: the server does not answer.
+        """
+        with self.admin() as admin:
+            try:
+                for login in (self.login, self.worker):
+                    admin.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(login), sql.Literal(self.password)))
+            except psycopg.Error as error:
+                raise lost(self.url, error) from error
 
     def _crowded(self) -> bool:
         """Whether others hold the connections that were free when we counted. A refusal of a connection has words and no code."""

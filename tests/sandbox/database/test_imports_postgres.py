@@ -423,7 +423,8 @@ def test_a_function_that_an_agent_calls_hides_nothing(importer: Importer, tmp_pa
     BEGIN
       FOREACH what IN ARRAY ARRAY['SET LOCAL ROLE wardian_owner', 'SET LOCAL ROLE NONE', 'DELETE FROM wardian_journal',
                                   'ALTER TABLE t DISABLE TRIGGER ALL',
-                                  'ALTER ROLE SESSION_USER SET session_replication_role = replica'] LOOP
+                                  'ALTER ROLE SESSION_USER SET session_replication_role = replica',
+                                  'ALTER ROLE SESSION_USER PASSWORD ''x'''] LOOP
         BEGIN EXECUTE what; done := done || what || ';'; EXCEPTION WHEN insufficient_privilege THEN NULL; END;
       END LOOP;
       DELETE FROM t;
@@ -436,7 +437,7 @@ def test_a_function_that_an_agent_calls_hides_nothing(importer: Importer, tmp_pa
     with made.transaction() as session:
         made.execute(session, "INSERT INTO said VALUES (1, evil())")
     assert made.query("SELECT word FROM said").rows == (
-        ("SET LOCAL ROLE NONE;ALTER ROLE SESSION_USER SET session_replication_role = replica;",),
+        ("SET LOCAL ROLE NONE;ALTER ROLE SESSION_USER SET session_replication_role = replica;ALTER ROLE SESSION_USER PASSWORD 'x';",),
     )
     assert {change.table for change in made.take_changes()} == {"t", "said"}
     assert made.recompute() == made.fingerprint()

@@ -106,7 +106,7 @@ def test_a_numeric_of_postgres_is_a_number_as_long_as_one_can_hold_it(postgres_s
     row = clone.query(
         "SELECT 10.10, 10.10 * 3, 12345678901234567890.12, 123456789012345678901234567890::numeric, avg(id) FROM orders"
     ).rows[0]
-    assert row == (10.1, 30.3, "12345678901234567890.12", 123456789012345678901234567890, 4)
+    assert row == (10.1, 30.3, "12345678901234567890.12", "123456789012345678901234567890", 4)
     clone.close()
 
 
