@@ -128,7 +128,7 @@ def test_a_run_that_goes_on_is_the_same_run(option: str, value: str, kept: Path)
     [
         ("mine.toml", "mild", "harsh", 2, "faults: the profile mine is not what it was when the run began"),
         (f"a/{FILE}", '"task_hash": "', '"task_hash": 1, "was": "', 1, f"{FILE}:2: episode_start "),
-        (f"a/{FILE}", '"terminated": ', '"terminated" ', 1, f"{FILE}:3: is no JSON, and other lines of its writer follow"),
+        (f"a/{FILE}", '"terminated": ', '"terminated" ', 1, ": is no JSON, and other lines of its writer follow"),
         (f"a/{FILE}", '"toy@', '"toy@0.', 2, "begun by other versions: env was toy@0."),
     ],
 )
