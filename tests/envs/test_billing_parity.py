@@ -85,7 +85,9 @@ class Walker:
             return Malformed(self.rng.choice(('{"tool": ', "", "\udcff", "[]")), "no JSON")
         if kind < 0.06:  # an exact text to replace is hardly ever met by chance
             note = {"path": "note.txt"}
-            return ToolCalls((ToolCall("write_file", {**note, "content": "one"}), ToolCall("edit_file", {**note, "old": "one", "new": "two"})))
+            return ToolCalls(
+                (ToolCall("write_file", {**note, "content": "one"}), ToolCall("edit_file", {**note, "old": "one", "new": "two"}))
+            )
         return ToolCalls(tuple(self._call(schemas) for _ in range(self.rng.choice((1, 1, 1, 1, 2, 3)))))
 
     def _call(self, schemas: dict[str, Any]) -> ToolCall:
