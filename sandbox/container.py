@@ -117,8 +117,4 @@ async def abandon(engine: Engine, container_id: str, connection: Connection | No
     """Take back a half-made container, whatever is going on around."""
     if connection is not None:
         connection.close()
-    with anyio.CancelScope(shield=True):
-        try:
-            await engine.remove(container_id)
-        except EngineUnavailable:
-            engine.remove_now(container_id)
+    await engine.discard(container_id)

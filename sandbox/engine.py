@@ -10,7 +10,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -225,6 +226,34 @@ class Engine:
             EngineUnavailable: the engine failed, did not answer, or could not free the container's files in three attempts.
         """
         await self.run("remove", lambda api: _remove(api, container_id, force))
+
+    async def discard(self, container_id: str) -> None:
+        """Remove a container even where the caller is cancelled, and once more where the engine fails.
+
+        Raises:
+            EngineUnavailable: the engine failed or did not answer, twice.
+        """
+        with anyio.CancelScope(shield=True):
+            try:
+                await self.remove(container_id)
+            except EngineUnavailable:
+                self.remove_now(container_id)
+
+    @asynccontextmanager
+    async def held(self, options: Mapping[str, Any], name: str | None = None) -> AsyncIterator[tuple[str, socket.socket]]:
+        """A container and its attached stream, made and not started; both are gone when the block ends.
+
+        Raises:
+            EngineUnavailable: the engine failed; the step is named.
+        """
+        container, stream = await self.create(options, name), None
+        try:
+            stream = await self.attach(container)
+            yield container, stream
+        finally:
+            if stream is not None:
+                stream.close()
+            await self.discard(container)
 
     def remove_now(self, container_id: str) -> None:
         """Remove a container where no event loop can be relied on. Blocking, for up to `engine_s`; one that is gone is fine.

@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from wardian.sandbox.beside import beside
 from wardian.tools.contract import Json
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -95,17 +96,10 @@ class FakeEndpoint:
     @asynccontextmanager
     async def serve(self) -> AsyncIterator["FakeEndpoint"]:
         """Serve until the block ends; what is still served then is cut off."""
-        failure: Exception | None = None
-        async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+        async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, beside() as group:
             self.base_url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/v1"
             group.start_soon(listener.serve, self._serve)
-            try:
-                yield self
-            except Exception as error:  # noqa: BLE001 - carried out of the task group, which would wrap it
-                failure = error
-            group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            yield self
 
     async def _serve(self, connection: SocketStream) -> None:
         """Answer the requests of one connection, until one of the two ends it."""

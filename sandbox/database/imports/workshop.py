@@ -17,7 +17,7 @@ import anyio.to_thread
 from wardian.sandbox.database.postgres.managed import Served, managed_server
 from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import EngineUnavailable, ImportRefused
+from wardian.sandbox.errors import ImportRefused
 from wardian.sandbox.images import ensure_postgres_image
 from wardian.sandbox.labels import labels_for
 
@@ -146,20 +146,9 @@ async def _with_network(engine: Engine, image: str) -> AsyncIterator[str]:
             "AutoRemove": True,
         },
     }
-    container = await engine.create(options)
-    hold = None
-    try:
-        hold = await engine.attach(container)
+    async with engine.held(options) as (container, _):
         await engine.start(container)
         yield container
-    finally:
-        with anyio.CancelScope(shield=True):
-            if hold is not None:
-                hold.close()
-            try:
-                await engine.remove(container)
-            except EngineUnavailable:
-                engine.remove_now(container)
 
 
 def _pack(to: Any, place: str, source: Path | None) -> None:

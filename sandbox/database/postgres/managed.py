@@ -18,6 +18,7 @@ import anyio.to_thread
 import psycopg
 from anyio.abc import TaskStatus
 
+from wardian.sandbox.beside import beside
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.errors import CellUnavailable, EngineUnavailable
 from wardian.sandbox.labels import labels_for
@@ -69,17 +70,10 @@ async def lasting_server(engine: Engine, image: str) -> AsyncIterator["Lasting"]
     Raises:
         EngineUnavailable, CellUnavailable: as `managed_server`, for the first one.
     """
-    lasting, failure = Lasting(), None
-    async with anyio.create_task_group() as group:
+    lasting = Lasting()
+    async with beside() as group:
         await group.start(lasting.keep, engine, image)
-        try:
-            yield lasting
-        except Exception as error:  # noqa: BLE001 - the block's own, whatever it is; raised below, in no group
-            failure = error
-        finally:
-            group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        yield lasting
 
 
 @dataclass(slots=True)
@@ -174,10 +168,7 @@ async def managed_server(engine: Engine, image: str, *, data_mib: int = DATA_MIB
     """
     name, password = f"wardian-postgres-{secrets.token_hex(6)}", secrets.token_urlsafe(24)
     config = server_config(image, password, data_mib=data_mib, memory_mib=memory_mib)
-    container = await engine.create(config, name)
-    hold: socket.socket | None = None
-    try:
-        hold = await engine.attach(container)
+    async with engine.held(config, name) as (container, hold):
         served = Served("", name, container, engine, hold)
         await engine.start(container)
         ports = (await engine.inspect(container)).get("NetworkSettings", {}).get("Ports", {}).get(PORT)
@@ -187,14 +178,6 @@ async def managed_server(engine: Engine, image: str, *, data_mib: int = DATA_MIB
         served.url = f"postgresql://postgres:{password}@{ports[0]['HostIp']}:{ports[0]['HostPort']}/postgres"
         await _await_answers(served)
         yield served
-    finally:
-        with anyio.CancelScope(shield=True):
-            if hold is not None:
-                hold.close()
-            try:
-                await engine.remove(container)
-            except EngineUnavailable:
-                engine.remove_now(container)
 
 
 def server_config(image: str, password: str, *, data_mib: int, memory_mib: int) -> dict[str, Any]:

@@ -366,19 +366,8 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
         if curriculum is None
         else []
     )
-    if asked["from_pool"] and curriculum is None:
-        raise UsageProblem("from_pool: it is the pool of a curriculum; give --curriculum too")
-    if asked["model"] and OPENAI not in asked["policy"].split(","):
-        raise UsageProblem(f"model: only the policy {OPENAI} has one; give --policy {OPENAI}, or leave --model out")
-    if asked["workers"] > 1 and asked["twin"] and run is None:
-        raise UsageProblem("twin: twins are played by one process; leave --workers out, or --twin")
-    if asked["image"] is not None and not world.needs_cell:
-        raise UsageProblem(f"image: no agent of the world {name} gets a cell; leave the option out")
     faults = profile(asked["faults"], world)
-    if asked["twin"] and not faults.ever():
-        raise UsageProblem(
-            f"twin: the profile {faults.name} has no faults, so each episode is its own twin; give --faults, or leave --twin out"
-        )
+    _check_together(asked, world, faults, steered=curriculum is not None, part=run is not None)
     counter = load_tokenizer(asked["tokenizer"])
     if before is not None:
         before.check(faults, counter)
@@ -404,6 +393,22 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
     if out is not None and before is None:
         _check_empty(out)
     return order
+
+
+def _check_together(asked: Mapping[str, Json], world: WorldDefinition, faults: FaultProfile, *, steered: bool, part: bool) -> None:
+    """Refuse options that say nothing, or contradict each other. `part`: of a run that other processes play too."""
+    if asked["from_pool"] and not steered:
+        raise UsageProblem("from_pool: it is the pool of a curriculum; give --curriculum too")
+    if asked["model"] and OPENAI not in asked["policy"].split(","):
+        raise UsageProblem(f"model: only the policy {OPENAI} has one; give --policy {OPENAI}, or leave --model out")
+    if asked["workers"] > 1 and asked["twin"] and not part:
+        raise UsageProblem("twin: twins are played by one process; leave --workers out, or --twin")
+    if asked["image"] is not None and not world.needs_cell:
+        raise UsageProblem(f"image: no agent of the world {asked['world']} gets a cell; leave the option out")
+    if asked["twin"] and not faults.ever():
+        raise UsageProblem(
+            f"twin: the profile {faults.name} has no faults, so each episode is its own twin; give --faults, or leave --twin out"
+        )
 
 
 def _mixture(asked: Mapping[str, Json]) -> Mixture | None:
