@@ -120,7 +120,7 @@ async def play(simulation: Simulation, skill: float, file: Path) -> None:
     world, size, policy = simulation.world, simulation.settings.group, graded(simulation, skill)
     episodes = simulation.groups * size
     async with open_ground(world, cells=4) as ground:
-        setting = Setting(world, simulation.asked_for, versions_of(world, ground.template.key, ground.image), NONE, "recover", 16)
+        setting = Setting(world, simulation.asked_for, versions_of(ground), NONE, "recover", 16)
         ends: list[EpisodeEnd] = []
         planned = plan(world, (policy,), run="even", episodes=episodes, seed=0, group=size)
         await EpisodePool(ground, setting, watch=ends.append).run(planned, workers=4)

@@ -46,7 +46,7 @@ def rows(asked: argparse.Namespace) -> Iterator[Row]:
 
 async def measure(ground: Ground, row: Row, asked: argparse.Namespace) -> Tally:
     """Play the episodes of a row."""
-    versions = versions_of(ground.world, ground.template.key, ground.image)
+    versions = versions_of(ground)
     setting = Setting(ground.world, asked.world, versions, row.faults, "recover", Settings().recompute_every, split=None)
     episodes = plan(ground.world, (row.policy,), run="table", episodes=asked.episodes, seed=asked.seed, family=row.family, split=None)
     return await EpisodePool(ground, setting).run(episodes, workers=asked.cells)

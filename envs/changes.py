@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wardian.sandbox.changes import RowKey, key_of, order_of
-from wardian.sandbox.database.base import RowChange, Scalar
+from wardian.sandbox.changes import RowKey, key_of
+from wardian.sandbox.database.base import RowChange, Scalar, order_of
 
 Row = Mapping[str, Scalar]
 

@@ -56,13 +56,13 @@ class KnownTasks:
         check_versions({**snapshot.versions, "task": ""}, {**versions, "task": ""})
         if snapshot.past.lost:
             raise SnapshotRefused(f"the snapshot has no cell: its agent ended it ({snapshot.past.lost})")
-        last = self._last
-        if last is not None and str(last.id) == snapshot.task_id and self._hash == snapshot.versions["task"]:
+        last, wanted = self._last, snapshot.versions.get("task")
+        if last is not None and str(last.id) == snapshot.task_id and self._hash == wanted:
             return last, self._world.family(last.id.family)
         task, family = self.generate(snapshot.task_id)
         found = self.hash_of(task)
-        if found != snapshot.versions.get("task"):
-            raise SnapshotRefused(f"the snapshot is of another task {snapshot.task_id}: {snapshot.versions.get('task')}, and here {found}")
+        if found != wanted:
+            raise SnapshotRefused(f"the snapshot is of another task {snapshot.task_id}: {wanted}, and here {found}")
         return task, family
 
 

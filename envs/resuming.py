@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -17,6 +19,8 @@ from wardian.sandbox.world import World
 from wardian.tools.events import EventLog
 from wardian.tools.replicas import HeldCopy
 from wardian.tools.toolbox import Toolbox
+
+Made = TypeVar("Made")
 
 
 async def restored(
@@ -40,11 +44,7 @@ async def restored(
     async def database() -> None:
         sealed = snapshot.database
         assert sealed is not None, "every world of an environment has a database"
-        found, copies = (
-            await anyio.to_thread.run_sync(template.restore, sealed, limiter=anyio.CapacityLimiter(1))
-            if template.blocks
-            else template.restore(sealed)
-        )
+        found, copies = await unblocked(template, partial(template.restore, sealed))
         held.callback(found.close)
         for copy in copies:
             held.callback(copy.close)
@@ -52,6 +52,14 @@ async def restored(
 
     await all_of(cell, database)
     return made[0]
+
+
+async def unblocked(template: Template, work: Callable[[], Made]) -> Made:
+    """Run what makes a database of `template`, in a thread where that blocks."""
+    if not template.blocks:
+        return work()
+    # A thread beyond those that all share: clones may wait for others to end, which needs threads too.
+    return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
 
 
 async def all_of(*works: Callable[[], Awaitable[object]]) -> None:
@@ -96,4 +104,3 @@ def remember(episode: Episode, snapshot: Snapshot) -> None:
     episode.log, episode.background, episode.ledger = EventLog(past.log), list(past.background), Ledger.of(past.ledger)
     episode.step, episode.spent, episode.seen, episode.used_cell = snapshot.step, snapshot.spent, past.observation, past.used_cell
     episode.answer, episode.ended = past.answer, past.ended
-    episode.last_files = episode.world.files.changes

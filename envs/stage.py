@@ -6,9 +6,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import anyio
-import anyio.to_thread
-
 from wardian.envs.approvals import offer, revoke, scope_events
 from wardian.envs.conversation import Conversation
 from wardian.envs.definition import WorldDefinition
@@ -16,7 +13,7 @@ from wardian.envs.episode import Episode
 from wardian.envs.errors import TaskError
 from wardian.envs.events import queue_planned
 from wardian.envs.family import Family
-from wardian.envs.resuming import go_on, remember, restored
+from wardian.envs.resuming import go_on, remember, restored, unblocked
 from wardian.envs.settings import MalformedPolicy
 from wardian.envs.snapshot import Snapshot
 from wardian.envs.start import insert_rows, place_files
@@ -61,10 +58,10 @@ class Stage:
             LeakDetected: the start is not clean.
             SandboxError: the infrastructure failed.
         """
-        try:
+        with self._given_back_on_failure():
             self.lease = await self.cells.acquire(uid) if self.cells else None
             self.used = True
-            database = await self._clone()
+            database = await unblocked(self.template, self.template.clone)
             self._held.callback(database.close)
             world = make_world(task, seed, database, self.lease.cell if self.lease else None)
             world.verify_start(self.template.fingerprint)
@@ -78,12 +75,18 @@ class Stage:
             queue_planned(world, task.events, self.world.events)
             if talk is not None:
                 talk.begin(world)
-        except BaseException as error:
-            self.give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
-            raise
         episode = self._episode(task, family, seed, world, toolbox, talk)
         episode.start_rows, episode.start_files = rows, world.files.changes
         return episode
+
+    @contextmanager
+    def _given_back_on_failure(self) -> Iterator[None]:
+        """What a try took is given back when it fails."""
+        try:
+            yield
+        except BaseException as error:
+            self.give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
+            raise
 
     async def resume(self, snapshot: Snapshot, task: Task, family: Family, make_world: MakeWorld) -> Episode:
         """Go on from a snapshot of `task`: in the cell that is held, or in another one. What was taken is given back when it fails.
@@ -92,7 +95,7 @@ class Stage:
             LeakDetected: what was made is not the state of the snapshot.
             SandboxError: the infrastructure failed.
         """
-        try:
+        with self._given_back_on_failure():
             if self.cells and self.lease is None:
                 self.lease, self.used = await self.cells.acquire(), False
             used, self.used = self.used, True
@@ -101,9 +104,6 @@ class Stage:
             toolbox = self._toolbox(task)
             self._held.callback(toolbox.close)
             await go_on(world, toolbox, snapshot, copies)
-        except BaseException as error:
-            self.give_up(lost=isinstance(error, CellDied | CellTimeout | LeakDetected))
-            raise
         episode = self._episode(task, family, snapshot.seed, world, toolbox, self._conversation(task, family))
         remember(episode, snapshot)
         return episode
@@ -123,12 +123,6 @@ class Stage:
             conversation=talk,
             last_files=world.files.changes,
         )
-
-    async def _clone(self) -> WorldDatabase:
-        if not self.template.blocks:
-            return self.template.clone()
-        # A thread beyond those that all share: clones may wait for others to end, which needs threads too.
-        return await anyio.to_thread.run_sync(self.template.clone, limiter=anyio.CapacityLimiter(1))
 
     @contextmanager
     def start_of(self, task: Task) -> Iterator[FrozenDatabase]:

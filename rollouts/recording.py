@@ -21,6 +21,7 @@ from wardian.envs.tokens import ESTIMATE, Tokenizer
 from wardian.envs.verifier import Verdict
 from wardian.envs.versions import env_version, tools_digest
 from wardian.rollouts.actions import to_part
+from wardian.rollouts.ground import Ground
 from wardian.rollouts.policies.sampled import Sampled
 from wardian.rollouts.records import (
     SCHEMA_VERSION,
@@ -76,16 +77,16 @@ def tool_schemas(world: WorldDefinition) -> list[dict[str, Json]]:
     return [openai_schema(tool) for tool in world.tools]
 
 
-def versions_of(world: WorldDefinition, template_key: str, image: str | None, database: str = "sqlite") -> Versions:
-    """The versions that a trajectory of `world` carries."""
+def versions_of(ground: Ground) -> Versions:
+    """The versions that a trajectory on `ground` carries."""
     return Versions(
         wardian=__version__,
-        env=env_version(world),
+        env=env_version(ground.world),
         renderer=RENDERER_VERSION,
-        tools=tools_digest(world),
-        template=template_key,
-        database=database,
-        image=image,
+        tools=tools_digest(ground.world),
+        template=ground.template.key,
+        database=ground.template.engine,
+        image=ground.image,
     )
 
 

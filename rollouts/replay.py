@@ -117,7 +117,7 @@ def setting_of(start: EpisodeStart, ground: Ground) -> Setting:
     return Setting(
         world=ground.world,
         asked_for=start.world,
-        versions=versions_of(ground.world, ground.template.key, ground.image, ground.template.engine),
+        versions=versions_of(ground),
         faults=FaultProfile.model_validate(start.faults),
         malformed=start.malformed,
         recompute_every=start.recompute_every,

@@ -6,7 +6,7 @@ Verifiers ask it what an episode changed, steps what a step changed, `wardian di
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from wardian.sandbox.database.base import RowChange, Scalar
+from wardian.sandbox.database.base import RowChange, Scalar, order_of
 from wardian.sandbox.files import FileChange
 
 RowKey: TypeAlias = tuple[str, tuple[Scalar, ...]]
@@ -15,11 +15,6 @@ RowKey: TypeAlias = tuple[str, tuple[Scalar, ...]]
 def key_of(change: RowChange) -> RowKey:
     """What tells a row from all others."""
     return change.table, change.key
-
-
-def order_of(change: RowChange) -> tuple[str, tuple[tuple[str, Scalar], ...]]:
-    """By table and key; keys of several types have an order too."""
-    return change.table, tuple((type(value).__name__, value) for value in change.key)
 
 
 def rows_between(earlier: Sequence[RowChange], later: Sequence[RowChange]) -> tuple[RowChange, ...]:

@@ -36,9 +36,7 @@ class CallBench:
         world = self.ground.world
         settings = Settings()
         faults = PROFILES["none"]
-        setting = Setting(
-            world, "billing", versions_of(world, self.ground.template.key, self.ground.image), faults, "recover", settings.recompute_every
-        )
+        setting = Setting(world, "billing", versions_of(self.ground), faults, "recover", settings.recompute_every)
         async with self.ground.environment(faults, MalformedPolicy.RECOVER, settings) as env:
             with TrajectoryWriter(self.directory / FILE) as writer:
                 task_id = TASK.format(self.episodes)

@@ -85,8 +85,8 @@ class Evaluation:
 
     async def _play(self, faults: FaultProfile, workers: int) -> ProfileResults:
         results = ProfileResults.of(self.tasks)
-        world, template = self.ground.world, self.ground.template
-        versions = versions_of(world, template.key, self.ground.image, template.engine)
+        world = self.ground.world
+        versions = versions_of(self.ground)
         every = Settings().recompute_every
         setting = Setting(world, self.asked_for, versions, faults, self.malformed, every, self.tokenizer, self.tasks.split)
 

@@ -109,7 +109,7 @@ class Lab:
         world = self.ground.world
         run = new_run_id()
         self.planned = self._planned(run)
-        versions = versions_of(world, self.ground.template.key, self.ground.image, self.ground.template.engine)
+        versions = versions_of(self.ground)
         self.setting = setting = Setting(
             world, self.name, versions, self.faults, MalformedPolicy.RECOVER.value, Settings().recompute_every, split=None
         )

@@ -4,8 +4,9 @@ from collections import Counter
 
 from wardian.envs.action import Malformed, Observation, call
 from wardian.envs.ending import EndCause
-from wardian.envs.family import Family, Solution
-from wardian.envs.task import Budgets
+from wardian.envs.family import Solution
+from wardian.envs.task import Budgets, TaskId
+from wardian.envs.variants import task_of
 from wardian.rollouts.policies.base import Scripted, TaskView
 from wardian.rollouts.policies.vandal import arguments
 from wardian.rollouts.qa.acting import MOST_STEPS, Took, play
@@ -100,10 +101,7 @@ def _unaccounted(lab: Lab, one: Took) -> list[str]:
 
 
 def _budgets(lab: Lab, one: Took) -> Budgets:
-    family: Family = lab.ground.world.family(one.task_id.partition("/")[0])
-    _, difficulty, _ = one.task_id.split("/")
-    level = next(level for level in family.difficulties if level.value == difficulty)
-    return family.generate(level, int(one.task_id.rpartition("-")[2])).budgets
+    return task_of(lab.ground.world, TaskId.parse(one.task_id)).budgets
 
 
 def _counts(courses: list[Course]) -> dict[str, dict[str, int]]:

@@ -12,8 +12,8 @@ from sqlalchemy.types import NullType
 
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.verifier import FinalState
-from wardian.sandbox.changes import RowKey, key_of, order_of
-from wardian.sandbox.database.base import RowChange, WorldDatabase
+from wardian.sandbox.changes import RowKey, key_of
+from wardian.sandbox.database.base import RowChange, WorldDatabase, order_of
 from wardian.sandbox.errors import DatabaseProblem
 
 Row: TypeAlias = Mapping[str, Any]

@@ -71,6 +71,11 @@ class RowChange:
     after: Mapping[str, Scalar] | None
 
 
+def order_of(change: RowChange) -> tuple[str, tuple[tuple[str, Scalar], ...]]:
+    """By table and key; keys of several types have an order too."""
+    return change.table, tuple((type(value).__name__, value) for value in change.key)
+
+
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
     """What one statement of the agent may take."""

@@ -5,10 +5,10 @@ An engine reports each row that it removes or adds. Each report gets the number 
 report (or the commit) drops all that came after. So no kind of rollback needs to be noticed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from wardian.sandbox.database.base import RowChange, Scalar
+from wardian.sandbox.database.base import RowChange, Scalar, order_of
 from wardian.sandbox.database.rows import MODULUS, Stored, TableShape, fingerprint_of
 from wardian.sandbox.database.sealed import packed, unpacked
 from wardian.sandbox.fingerprint import Fingerprint
@@ -110,7 +110,7 @@ class Journal:
         self._since_taken = {}
         return found
 
-    def _net(self, window: Mapping[RowKey, tuple[_Row | None, _Row | None]]) -> tuple[RowChange, ...]:
+    def _net(self, window: Window) -> tuple[RowChange, ...]:
         changes = []
         for (table, key), (before, after) in window.items():
             shape = self._shapes[table]
@@ -121,13 +121,9 @@ class Journal:
                 old = None if before is None else shape.as_mapping(before)
                 new = None if after is None else shape.as_mapping(after)
                 changes.append(RowChange(shape.name, key, old, new))
-        return tuple(sorted(changes, key=_order))
+        return tuple(sorted(changes, key=order_of))
 
 
 def keyed(shapes: Sequence[TableShape], rows: Sequence[Sequence[Any]]) -> Window:
     """A window from `[table, first row, last row]` of each key."""
     return {(table, shapes[table].key_of(first if first is not None else last)): (first, last) for table, first, last in rows}
-
-
-def _order(change: RowChange) -> tuple[str, tuple[tuple[str, Scalar], ...]]:
-    return change.table, tuple((type(value).__name__, value) for value in change.key)

@@ -64,7 +64,7 @@ class Player:
     ) -> Tally:
         world = self.ground.world
         chosen = load_policies(policies, world, "toy") if isinstance(policies, str) else (policies,)
-        versions = versions_of(world, self.ground.template.key, self.ground.image)
+        versions = versions_of(self.ground)
         setting = Setting(world, "toy", versions, profile(faults), "recover", 16, load_tokenizer(tokenizer))
         with TrajectoryWriter(out / FILE) as writer:
             writer.write(run_record(setting, "test", {}))

@@ -53,7 +53,7 @@ def toy() -> WorldDefinition:
 
 
 def setting(ground: Ground, faults: object = NONE) -> Setting:
-    return Setting(ground.world, "toy", versions_of(ground.world, ground.template.key, ground.image), faults, "recover", 16)  # type: ignore[arg-type]
+    return Setting(ground.world, "toy", versions_of(ground), faults, "recover", 16)  # type: ignore[arg-type]
 
 
 async def log_of(ground: Ground, out: Path, task_id: TaskId, policy: Scripted = HASTY, faults: object = NONE) -> TrajectoryLog:

@@ -47,7 +47,7 @@ async def played(ground: Ground, task_id: TaskId, out: Path, split: str | None) 
     """Play one episode of a task, written by hand into a plan."""
     policies = load_policies("expert", ground.world, "toy")
     planned = replace(plan(ground.world, policies, run="r", episodes=1, seed=0)[0], task_id=task_id)
-    versions = versions_of(ground.world, ground.template.key, ground.image)
+    versions = versions_of(ground)
     setting = Setting(ground.world, "toy", versions, NONE, "recover", 16, split=split)
     with TrajectoryWriter(out / FILE) as writer:
         writer.write(run_record(setting, "r", {}))

@@ -1,5 +1,6 @@
 """The policy `openai` in whole episodes: a scripted server, real environments, and the command as a user runs it."""
 
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,7 +11,9 @@ import anyio.from_thread
 import pytest
 from typer.testing import CliRunner
 
-from wardian.cli import build_app
+from wardian.cli import build_app, endpoint
+from wardian.cli.eval import evaluate
+from wardian.cli.run import run
 from wardian.envs.action import Action, Message, Observation, ToolCalls
 from wardian.envs.registry import load_world
 from wardian.rollouts.errors import PolicyGone, PolicyHopeless
@@ -51,6 +54,12 @@ def by_text(asked: Asked) -> Doing:
     assert isinstance(action, ToolCalls)
     calls = [json.dumps({"name": call.tool, "arguments": call.args}) for call in action.calls]
     return Completes("<think>What now?</think>" + "".join(f"<tool_call>{call}</tool_call>" for call in calls))
+
+
+@pytest.mark.parametrize("command", [run, evaluate])
+def test_a_command_takes_every_option_of_an_endpoint(command: Callable[..., None]) -> None:
+    wanted = {*endpoint.NAMES, "base_url", "model", "api_key_env", "tool_calls", "request"}
+    assert wanted <= inspect.signature(command).parameters.keys()
 
 
 @pytest.fixture
@@ -266,3 +275,18 @@ async def test_further_fields_are_sent_and_none_that_was_not_given(player: Any, 
         "top_p": 0.9,
     }
     assert set(body) == {"messages", "tools"}
+
+
+def test_a_model_behind_an_endpoint_is_evaluated(wardian: Any, serving: Any) -> None:
+    fake = serving(by_api)
+    options = ("--policy", "openai", "--base-url", fake.base_url, "--model", "m-1", "--family", "lending-desk", "--difficulty", "easy")
+    ran = wardian("eval", "toy", *options, "--tasks", 1, "--repeats", 1, "--faults", "none", "--json")
+    assert ran.returncode == 0, ran.stderr
+    (found,) = json.loads(ran.stdout.splitlines()[-1])["evaluations"]
+    assert fake.asked
+    assert found["profiles"], found
+
+
+def test_a_model_without_the_policy_that_has_one_is_refused(wardian: Any) -> None:
+    ran = wardian("eval", "toy", "--policy", "expert", "--model", "m-1")
+    assert (ran.returncode, "model: only the policy openai has one" in ran.stderr.replace("\n", " ")) == (2, True), ran.stderr

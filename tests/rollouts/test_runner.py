@@ -120,7 +120,7 @@ async def test_vandals_and_experts_share_cells_without_a_leak(ground: Ground, pl
 @pytest.mark.anyio
 async def test_a_full_disk_ends_the_run_with_the_file_named(ground: Ground) -> None:
     world = ground.world
-    setting = Setting(world, "toy", versions_of(world, ground.template.key, ground.image), NONE, "recover", 16)
+    setting = Setting(world, "toy", versions_of(ground), NONE, "recover", 16)
     episodes = plan(world, load_policies("expert", world, "toy"), run="r", episodes=4, seed=0)
     with TrajectoryWriter(Path("/dev/full")) as writer, pytest.raises(LogBroken, match="/dev/full: cannot be written: No space left"):
         await EpisodePool(ground, setting, writer).run(episodes, workers=2)

@@ -10,7 +10,6 @@ from wardian.sandbox.database.imports.sniff import Found
 from wardian.sandbox.database.imports.sqlite_file import private_copy
 from wardian.sandbox.database.imports.sqlite_script import database_of_script
 from wardian.sandbox.database.imports.store import Draft
-from wardian.sandbox.database.sqlite.building import image_of_file
 from wardian.sandbox.database.sqlite.template import SqliteTemplate
 from wardian.sandbox.errors import ImportRefused, TemplateBroken
 from wardian.sandbox.fingerprint import digest
@@ -45,12 +44,11 @@ def _source(found: Found) -> Source:
 
 def _draft(path: Path, name: str, source: Source, left_out: tuple[LeftOut, ...], notes: tuple[Note, ...] = ()) -> Draft:
     try:
-        built = image_of_file(path)
         template = SqliteTemplate.from_file(path)
     except TemplateBroken as error:
         raise ImportRefused(" ".join(str(error).replace(str(path), source.name).split())) from error
     with closing(sqlite3.connect(path)) as raw:
-        report = sqlite_inventory.inventory(raw, built.shapes[:-1])
+        report = sqlite_inventory.inventory(raw, template.shapes[:-1])
         left_out = (*left_out, *sqlite_inventory.left_out_of(raw))
     artifact = path.read_bytes()
     manifest = Manifest(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -86,8 +85,10 @@ class _Import:
 
     async def _on_postgres(self, draft: Callable[[Any, Workshop], Awaitable[Draft]]) -> Draft:
         """`draft` gets the module `from_postgres`, which needs a driver, and a workshop."""
-        if importlib.util.find_spec("psycopg") is None:
-            raise ImportRefused("Postgres needs the driver psycopg: install Wardian with its extra, pip install 'wardian[postgres]'")
+        from wardian.sandbox.database.choice import EXTRA, DatabaseChoice, DatabaseEngine, driver_missing
+
+        if driver_missing(DatabaseChoice(DatabaseEngine.POSTGRES)):
+            raise ImportRefused(EXTRA)
         from wardian.sandbox.database.imports import from_postgres
         from wardian.sandbox.database.imports.workshop import open_workshop
 

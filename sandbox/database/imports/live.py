@@ -2,6 +2,7 @@
 
 import re
 
+import anyio.to_thread
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
@@ -42,7 +43,7 @@ async def dumped(workshop: Workshop, url: str) -> bytes:
     if unknown := sorted(set(parts) - set(_VARIABLES)):
         raise ImportRefused(f"{named(url)}: {unknown[0]} cannot be used here; dump it yourself (pg_dump -Fc) and import the archive")
     newest = workshop.server.version // 10000
-    version = _version(url)
+    version = await anyio.to_thread.run_sync(_version, url)
     if version > newest:
         raise ImportRefused(
             f"{named(url)}: Postgres {version} is newer than pg_dump {newest} of our image; dump it with its own pg_dump as a script"

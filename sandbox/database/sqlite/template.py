@@ -17,7 +17,7 @@ from threading import RLock
 from wardian.sandbox.database.base import Template, TemplateSource, check_template
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.keys import template_key
-from wardian.sandbox.database.rows import SEQUENCES, fingerprint_of, shapes_of
+from wardian.sandbox.database.rows import SEQUENCES, TableShape, fingerprint_of, shapes_of
 from wardian.sandbox.database.sealed import SealedDatabase
 from wardian.sandbox.database.sqlite.building import Built, build_image, image_of_file, schema_text
 from wardian.sandbox.database.sqlite.clone import Sealed, SqliteDatabase
@@ -74,6 +74,11 @@ class SqliteTemplate(Template):
         """
         built = image_of_file(path)
         return cls(digest(built.image), built, SqliteEngine(), timed=True)
+
+    @property
+    def shapes(self) -> tuple[TableShape, ...]:
+        """Of all tables, with `SEQUENCES` last."""
+        return self._sealed.shapes
 
     def clone(self) -> SqliteDatabase:
         return SqliteDatabase(self._sealed)

@@ -7,6 +7,7 @@ import typer
 
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.inference.options import API, EndpointOptions
+from wardian.rollouts.inference.policy import NAME as OPENAI
 from wardian.tools.contract import Json
 from wardian.tools.loading import Rejected, load_strict
 
@@ -30,7 +31,7 @@ SilenceS = Annotated[float, typer.Option(help="Longest wait for the next bytes, 
 DeadlineS = Annotated[float, typer.Option(help="Longest time of one request, in seconds.", rich_help_panel=PANEL)]
 Tries = Annotated[int, typer.Option(help="Requests for one answer, the first included.", rich_help_panel=PANEL)]
 GoneAfter = Annotated[
-    int, typer.Option(help="Episodes in a row that cannot ask, after which the run ends; with --out it can go on.", rich_help_panel=PANEL)
+    int, typer.Option(help="Episodes in a row that cannot ask, after which it ends; a run with --out can go on.", rich_help_panel=PANEL)
 ]
 Request = Annotated[
     str, typer.Option(help='Further fields of each request, as a JSON object, such as {"top_p": 0.9}.', rich_help_panel=PANEL)
@@ -48,7 +49,9 @@ def endpoint_of(asked: Mapping[str, Json]) -> EndpointOptions | None:
     Raises:
         UsageProblem: one is missing, or out of range.
     """
-    if "openai" not in [name.strip() for name in asked["policy"].split(",")]:
+    if OPENAI not in [name.strip() for name in asked["policy"].split(",")]:
+        if asked["model"]:
+            raise UsageProblem(f"model: only the policy {OPENAI} has one; give --policy {OPENAI}, or leave --model out")
         return None
     return EndpointOptions.read(
         base_url=asked["base_url"],

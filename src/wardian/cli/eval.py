@@ -73,6 +73,7 @@ def evaluate(
     silence_s: endpoint.SilenceS = endpoint.DEFAULT.silence_s,
     deadline_s: endpoint.DeadlineS = endpoint.DEFAULT.deadline_s,
     tries: endpoint.Tries = endpoint.DEFAULT.tries,
+    gone_after: endpoint.GoneAfter = endpoint.DEFAULT.gone_after,
     request: endpoint.Request = "{}",
 ) -> None:
     """Measure policies on a fixed set of held-out tasks, with and without faults, and say which checkpoint to keep.

@@ -23,7 +23,6 @@ from wardian.rollouts.curriculum.episodes import CurriculumRun
 from wardian.rollouts.errors import PolicyGone, UsageProblem
 from wardian.rollouts.folder import folder_for_a_run, next_file
 from wardian.rollouts.ground import Ground, open_ground
-from wardian.rollouts.inference.policy import NAME as OPENAI
 from wardian.rollouts.plan import Planned, new_run_id, plan
 from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import NAMES, load_policies
@@ -326,7 +325,7 @@ class Order:
         Raises:
             UsageProblem: they are others than those here; names them.
         """
-        versions = versions_of(self.world, ground.template.key, ground.image, ground.template.engine)
+        versions = versions_of(ground)
         here = versions.model_dump()
         others = [f"{name} was {value}, and is {here[name]}" for name, value in (recorded or {}).items() if here[name] != value]
         if others:
@@ -399,8 +398,6 @@ def _check_together(asked: Mapping[str, Json], world: WorldDefinition, faults: F
     """Refuse options that say nothing, or contradict each other. `part`: of a run that other processes play too."""
     if asked["from_pool"] and not steered:
         raise UsageProblem("from_pool: it is the pool of a curriculum; give --curriculum too")
-    if asked["model"] and OPENAI not in asked["policy"].split(","):
-        raise UsageProblem(f"model: only the policy {OPENAI} has one; give --policy {OPENAI}, or leave --model out")
     if asked["workers"] > 1 and asked["twin"] and not part:
         raise UsageProblem("twin: twins are played by one process; leave --workers out, or --twin")
     if asked["image"] is not None and not world.needs_cell:
