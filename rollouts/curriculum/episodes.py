@@ -4,8 +4,7 @@ A run that stopped goes on with what was drawn for it. What its log says that th
 """
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
@@ -107,14 +106,14 @@ class CurriculumRun:
             Outcome(groups[_number(end) // size], end.episode_id, end.succeeded if end.mask else None, end.reward) for end in ended
         )
 
-    def _left(self, number: int, draw: Draw) -> Iterator[Planned]:
+    def _left(self, number: int, draw: Draw) -> list[Planned]:
         """The episodes of a group that have no final end yet."""
-        size, final = len(draw.policy_seeds), self.before.final if self.before else {}
-        for member, policy_seed in enumerate(draw.policy_seeds):
-            planned = Planned(f"{self.run}-{number * size + member:05d}", draw.task_id, draw.seed, self.policy, policy_seed)
-            if planned.episode_id not in final:
-                attempts = self.before.attempts.get(planned.episode_id, 0) if self.before else 0
-                yield replace(planned, first_attempt=attempts + 1)
+        first = number * len(draw.policy_seeds)
+        group = [
+            Planned(f"{self.run}-{first + member:05d}", draw.task_id, draw.seed, self.policy, policy_seed)
+            for member, policy_seed in enumerate(draw.policy_seeds)
+        ]
+        return self.before.rest(group) if self.before else group
 
 
 def _number(end: EpisodeEnd) -> int:

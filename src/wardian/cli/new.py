@@ -35,8 +35,7 @@ def world(
     if into.resolve() != Path(os.getcwd()).resolve():
         print(f"  cd {shlex.quote(str(into))}")
     print(f"  wardian run {name}:definition --policy expert")
-    first = "" if find_spec("pytest") else f"; first: {PYTEST}"
-    print(f"  {shlex.quote(sys.executable)} -m pytest {name}   # some ten seconds{first}")
+    print(f"  {_pytest(name, 'some ten seconds')}")
     print(f"  {name}/README.md says which file is for what")
 
 
@@ -52,8 +51,16 @@ def tool(
             _print_parts(other)
             raise typer.Exit(1) from other
     print(f"added {name} to {tools}, and {test}. Next:")
-    print(f"  python -m pytest {shlex.quote(str(test))}")
+    print(f"  {_pytest(str(test))}")
     print("  write what it does; raise `version` in definition() when logs of this world are to be kept apart")
+
+
+def _pytest(what: str, *remarks: str) -> str:
+    """The command that tests `what` with this Python, whatever `python` is in the caller's shell; and what it takes."""
+    if find_spec("pytest") is None:
+        remarks = (*remarks, f"first: {PYTEST}")
+    command = f"{shlex.quote(sys.executable)} -m pytest {shlex.quote(what)}"
+    return f"{command}   # {'; '.join(remarks)}" if remarks else command
 
 
 def _print_parts(other: OtherShape) -> None:
