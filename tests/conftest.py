@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,8 @@ def lasting() -> Iterator[Lasting]:
         with portal.wrap_async_context_manager(lasting_server(engine, image)) as lasting:
             yield lasting
         engine.close()
+    for end in lasting.ends:
+        print(f"the tests' database server {end}", file=sys.__stderr__)
 
 
 @pytest.fixture

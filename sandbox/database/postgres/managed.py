@@ -10,7 +10,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -86,6 +86,8 @@ class Lasting:
     """Of its container."""
     room_bytes: int = 0
     """Of all its databases together."""
+    ends: list[str] = field(default_factory=list)
+    """How each that ended by itself did."""
     moved: Callable[[str], None] = lambda url: None
     """Told the URL of each successor, in a thread: it may wait for a statement that the last one did not answer."""
 
@@ -103,7 +105,8 @@ class Lasting:
                         await anyio.to_thread.run_sync(self.moved, served.url)
                     first = False
                     await served.end()
-                    _log.warning("the database server %s ended: %s; another one takes its place", served.name, await served.why())
+                    self.ends.append(f"{served.name} ended: {await served.why()}")
+                    _log.warning("the database server %s; another one takes its place", self.ends[-1])
             except (EngineUnavailable, CellUnavailable):
                 if first:
                     raise

@@ -232,15 +232,20 @@ class Server:
     def admit(self) -> None:
         """Give our logins their passwords again: a function of an import may have set others.
 
+        Logins that are gone are made again: a successor of the server has none of ours, though it may have the template already, by
+        another process.
+
         Raises:
             DatabaseLost: the server does not answer.
         """
-        with self.admin() as admin:
-            try:
+        try:
+            with self.admin() as admin:
                 for login in (self.login, self.worker):
                     admin.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(login), sql.Literal(self.password)))
-            except psycopg.Error as error:
-                raise lost(self.url, error) from error
+        except psycopg.errors.UndefinedObject:
+            self.prepare()
+        except psycopg.Error as error:
+            raise lost(self.url, error) from error
 
     def _crowded(self) -> bool:
         """Whether others hold the connections that were free when we counted. A refusal of a connection has words and no code."""

@@ -116,6 +116,19 @@ def test_a_builder_that_is_killed_half_way_holds_nobody_up_and_leaves_nothing(po
     next_one.close()
 
 
+def test_logins_that_a_successor_of_the_server_lacks_are_made_again(postgres_url: str, source: TemplateSource) -> None:
+    mine = Server.open(postgres_url)
+    template = PostgresTemplate.build(source, mine, spares=0)
+    with mine.admin() as admin:
+        admin.execute(f"DROP ROLE {mine.worker}, {mine.login}".encode())
+    clone = template.clone()
+    assert clone.recompute() == template.fingerprint
+    clone.close()
+    assert {mine.login, mine.worker} <= names(mine, "ROLE")
+    template.close()
+    mine.close()
+
+
 def test_a_template_without_its_mark_is_built_again(server: Server, source: TemplateSource) -> None:
     first = PostgresTemplate.build(source, server, spares=0)
     with server.admin() as admin:
