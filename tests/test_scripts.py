@@ -57,4 +57,4 @@ def test_an_ordinary_user_is_told_what_to_do(public_engine: Path, host: dict[str
 def test_make_alone_prints_its_targets() -> None:
     done = subprocess.run(["make"], cwd=TOP, capture_output=True, text=True, check=True)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
-    assert listed == ["help", "run", "test", "check", "build-images", "engine", "bench", "reap", "clean"]
+    assert listed == ["help", "run", "test", "test-trainers", "check", "build-images", "engine", "bench", "reap", "clean"]
