@@ -3,6 +3,7 @@
 import io
 import json
 import platform
+import re
 import struct
 import subprocess
 import sys
@@ -22,7 +23,8 @@ from wardian.envs.playing import play_reference
 from wardian.envs.registry import cell_spec, load_world, open_environment
 from wardian.sandbox.adoption import adopted
 from wardian.sandbox.adoption.adopted import cell_image
-from wardian.sandbox.adoption.source import PINNED
+from wardian.sandbox.adoption.history import histories, repositories
+from wardian.sandbox.adoption.source import PINNED, exported
 from wardian.sandbox.cell import Cell, Command, ExecOutcome, Tier
 from wardian.sandbox.docker_cell import make_cell
 from wardian.sandbox.engine import Engine
@@ -34,6 +36,7 @@ from wardian.tools.packs.shell import SHELL
 
 pytestmark = pytest.mark.anyio
 
+DOCS = Path(__file__).parents[2] / "docs" / "images.md"
 SMALL = f"""
 FROM {base_image()} AS given
 RUN mkdir -p /out/bin /out/data && cp /bin/dash /out/bin/sh && echo kept > /out/data/file \\
@@ -49,6 +52,17 @@ ONBUILD RUN false
 HEALTHCHECK CMD true
 """
 """No bash, no Python, no users, no /tmp, and every instruction that a cell must not take over."""
+CLONE = f"""
+FROM {agent_image()}
+ENV GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+RUN git init -q -b main /srv/repo && cd /srv/repo \\
+ && echo one > file && git add -A && git commit -qm base && git tag -a -m first v1 \\
+ && echo two > file && git commit -qam 'the solution' && git tag -a -m second v2 && git reset -q --hard HEAD~1 \\
+ && echo three | git hash-object -w --stdin \\
+ && git config core.fsmonitor 'touch /tmp/ran' && git config core.pager 'touch /tmp/ran' \\
+ && git init -q --bare /root/private.git && chmod 700 /root
+"""
+"""A clone at an old commit that knows a later one by a tag and a reflog, and a text that nothing leads to."""
 ONE_PROGRAM = "FROM scratch\nADD content.tar /\n"
 
 
@@ -250,6 +264,30 @@ def test_an_image_that_was_built_on_an_adopted_one_is_another(client: docker.Doc
 def test_an_image_that_was_never_adopted_is_refused_with_advice() -> None:
     with pytest.raises(ImageUnfit, match="run `wardian image adopt wardian-base:"):
         cell_image(base_image())
+
+
+async def test_what_git_holds_beside_head_is_found_and_the_page_takes_it_out(client: docker.DockerClient, engine: Engine) -> None:
+    mended = next(block for block in DOCS.read_text().split("```") if "update-ref" in block).partition("\n")[2]
+    clone = build(client, "clone", CLONE, {})
+    clean = build(client, "clean", f"FROM {clone}\n{mended.replace('/your/repo', '/srv/repo')}", {})
+    with exported(client, clone) as tree:
+        folders = repositories(tree)
+    assert folders == ("/root/private.git", "/srv/repo/.git")
+    private, found = await histories(engine, clone, Tier.CHAMBER, folders)
+    assert (private.clean, found.clean, found.commits, found.objects, found.problem) == (True, False, 1, 1, "")
+    assert [re.sub(r"^[0-9a-f]{7} \d{4}-\d\d-\d\d ", "", line) for line in found.shown] == ["(tag: v2) the solution"]
+    assert [one.clean for one in await histories(engine, clean, Tier.CHAMBER, folders)] == [True, True]
+
+
+def test_an_image_whose_git_may_hold_the_answer_is_kept_only_where_that_is_allowed(client: docker.DockerClient) -> None:
+    parts = {f"app/.git/{name}": data for name, data in (("HEAD", b"ref: refs/heads/main\n"), ("objects/", None), ("refs/", None))}
+    image = build(client, "nogit", ONE_PROGRAM, {"hello": hello(), "app/": None, "app/.git/": None, **parts})
+    refused, kept = invoke(image), invoke(image, "--allow-git-history", "--tag", "wardian-test/kept")
+    assert refused.exit_code == 1
+    assert "git: /app/.git: cannot be looked at: the image has no git" in refused.stdout
+    assert "or give --allow-git-history" in refused.stdout
+    assert not candidates(client)
+    assert (kept.exit_code, kept.stdout.splitlines()[-1]) == (0, "wardian-test/kept"), kept.output
 
 
 def test_the_pinned_variables_are_those_of_the_supervisor() -> None:

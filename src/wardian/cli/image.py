@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from typing import Annotated
 
 import anyio
@@ -32,12 +33,19 @@ def _group() -> None:
 def adopt(
     image: Annotated[str, typer.Argument(help="A local image for Linux, by name or id.")],
     tag: Annotated[str, typer.Option(help="A second name for what is made. Default: only the one that says what is in it.")] = "",
+    allow_git_history: Annotated[
+        bool, typer.Option("--allow-git-history", help="Keep it whatever its git repositories hold beside HEAD and its past.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Make an image that cells can run from one of yours, and try it in each tier. Exits with 1 when no tier works."""
+    """Make an image that cells can run from one of yours, and try it in each tier.
+
+    Exits with 1 when no tier works, or when an agent could read later commits in it.
+    """
     console = stderr()
     with errors_end_the_command():
-        found = anyio.run(adopt_image, image, tag, lambda line: console.print(line, style="dim", markup=False))
+        adopting = partial(adopt_image, allow_history=allow_git_history)
+        found = anyio.run(adopting, image, tag, lambda line: console.print(line, style="dim", markup=False))
     if as_json:
         print(json.dumps(found.as_json(), indent=2))
     else:
@@ -59,7 +67,19 @@ def _print(found: Adoption) -> None:
         console.print(f"variables that commands get: {', '.join(name for name, _ in found.image.environment)}", markup=False)
     for name, text in found.source.not_taken_over().items():
         console.print(f"not taken over: {name} {text}", markup=False)
-    if not found.usable:
+    for history in found.histories:
+        console.print(f"git: {history}", markup=False, style="" if history.clean else "yellow", soft_wrap=True)
+        for commit in history.shown:
+            console.print(f"  {commit}", markup=False, soft_wrap=True)
+    if not found.works:
         console.print("no tier works with this image: nothing was kept", style="bold red")
+        return
+    if not found.usable:
+        console.print(
+            "an agent could read the answer there: nothing was kept. Take it out of the image (docs/images.md has the lines), "
+            "or give --allow-git-history",
+            style="bold red",
+            soft_wrap=True,
+        )
         return
     print(found.tag or found.image.reference)
