@@ -162,7 +162,7 @@ class Crew:
             except (anyio.IncompleteRead, anyio.EndOfStream, ValueError):
                 return
             if "start_ms" in message:
-                self.tally.starts_ms.append(message["start_ms"])
+                self.tally.begin(message["episode"], message["start_ms"])
                 place.restores_ms += [] if message["restore_ms"] is None else [message["restore_ms"]]
             elif "end" in message:
                 end = ADAPTER.validate_python(message["end"])
@@ -194,6 +194,8 @@ class Crew:
             if name in place.mine:
                 self._take(end, place)
         for name, planned in place.mine.items():
+            if name in found.attempts:
+                self.tally.unfinished.add(name)
             place.mine[name] = replace(planned, first_attempt=max(planned.first_attempt, found.attempts.get(name, 0) + 1))
 
     async def _give(self, process: Process, planned: Planned) -> None:

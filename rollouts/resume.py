@@ -57,6 +57,7 @@ class Played:
         tally.restores_ms += self.restores_ms
         tally.starts_leaked += self.leaks
         tally.kept += len(self.final)
+        tally.unfinished |= self.attempts.keys() - self.final.keys()
         for end in self.ends:
             if end.outcome != CANCELLED:
                 tally.add(end)

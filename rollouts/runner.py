@@ -134,7 +134,7 @@ class EpisodePool:
         if self.writer is not None:
             self.writer.write(record)
         if isinstance(record, EpisodeStart):
-            self.tally.starts_ms.append(record.reset_ms)
+            self.tally.begin(record.episode_id, record.reset_ms)
             self.watch_start(record)
         elif isinstance(record, EpisodeEnd):
             self.tally.add(record)

@@ -66,24 +66,34 @@ class Tally:
     """Time inside the cell of resets that no pool's statistics speak of: of what stood in the folder, and of workers that died."""
     kept: int = 0
     """Episodes that stood in the folder already."""
+    unfinished: set[str] = field(default_factory=set)
+    """Episodes that were begun and have no final end: they run, or were given up."""
     fates: dict[tuple[str, str, str, str, str], list[int]] = field(default_factory=dict)
     """Steps of each attempt by fate (judged, masked, retried), policy, family, outcome and end cause."""
 
+    def begin(self, episode_id: str, reset_ms: float) -> None:
+        """Take the first line of an attempt."""
+        self.unfinished.add(episode_id)
+        self.starts_ms.append(reset_ms)
+
     def add(self, end: EpisodeEnd) -> None:
-        """Take the last line of an attempt. Cancelled ones are counted apart, as they say nothing."""
+        """Take the last line of an attempt. Of those that were cancelled only the episode counts, as one that was given up."""
+        if end.retried or end.outcome == CANCELLED:
+            self.unfinished.add(end.episode_id)
+        else:
+            self.unfinished.discard(end.episode_id)
+        if end.outcome == CANCELLED:
+            return
         if end.outcome == "failed":
             self.attempts_failed[end.end_cause] += 1
-        if end.outcome != CANCELLED:
-            fate = "retried" if end.retried else "judged" if end.mask else "masked"
-            self.fates.setdefault((fate, end.policy, TaskId.parse(end.task_id).family, end.outcome, end.end_cause), []).append(end.steps)
+        task = TaskId.parse(end.task_id)
+        fate = "retried" if end.retried else "judged" if end.mask else "masked"
+        self.fates.setdefault((fate, end.policy, task.family, end.outcome, end.end_cause), []).append(end.steps)
         if end.retried:
             self.retried += 1
             return
         self.ends[end.outcome] += 1
-        if end.outcome == CANCELLED:
-            return
         self._count(end)
-        task = TaskId.parse(end.task_id)
         for kind, name in (("family", task.family), ("difficulty", task.difficulty.value), ("policy", end.policy), ("split", end.split)):
             self.groups[kind][name].add(end)
 
@@ -102,16 +112,22 @@ class Tally:
         self.problems.update(end.problems)
 
 
-def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall_s: float) -> dict[str, Json]:
-    """One object with everything that was counted; keys have fixed names, and maps are sorted."""
+def summary(tally: Tally, pool: PoolStatistics | None, *, planned: int, tier: str | None, wall_s: float) -> dict[str, Json]:
+    """One object with everything that was counted; keys have fixed names, and maps are sorted.
+
+    Every planned episode is in one of `terminated`, `truncated`, `failed` (together `episodes`), `cancelled` and `not_started`.
+    """
     whole = tally.whole
     groups = {f"by_{kind}": _groups(tally.groups[kind]) for kind in ("family", "difficulty", "policy", "split")}
     return {
+        "planned": planned,
         **whole.as_json(),
         **groups,
         "terminated": tally.ends["terminated"],
         "truncated": tally.ends["truncated"],
-        "cancelled": tally.ends[CANCELLED],
+        "failed": tally.ends["failed"],
+        "cancelled": len(tally.unfinished),
+        "not_started": planned - whole.episodes - len(tally.unfinished),
         "end_causes": _sorted(tally.causes),
         "masked_by_cause": _sorted(tally.masked),
         "fates": _fates(tally),
@@ -133,12 +149,12 @@ def summary(tally: Tally, pool: PoolStatistics | None, *, tier: str | None, wall
 
 
 def _resets(tally: Tally, pool: PoolStatistics | None, tier: str | None) -> dict[str, Json]:
-    """Cells where there are some, else the starts of worlds without a cell. `start_*`: what an episode waited, a free cell included."""
+    """Cells where there are some, else the starts of worlds without a cell; one that leaked is one more. `start_*`: an episode's wait."""
     with_cells, others = pool is not None or bool(tally.restores_ms), len(tally.restores_ms)
     times = (*(pool.restore_ms if pool else ()), *tally.restores_ms) if with_cells else tuple(tally.starts_ms)
     leaks = tally.starts_leaked + (pool.quarantined if pool else 0)
     return {
-        "count": (pool.resets if pool else 0) + others if with_cells else len(tally.starts_ms) + tally.starts_leaked,
+        "count": tally.starts_leaked + ((pool.resets if pool else 0) + others if with_cells else len(tally.starts_ms)),
         "verified": (pool.verified if pool else 0) + others if with_cells else len(tally.starts_ms),
         "leaks": leaks,
         "p50_ms": quantile(times, 0.5),

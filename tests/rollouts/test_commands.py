@@ -17,6 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
+from tests.rollouts.summing import adds_up
 from wardian.cli import build_app
 from wardian.rollouts.trajectory import FILE, TrajectoryLog, validate
 from wardian.sandbox.labels import PID, RUN
@@ -118,6 +119,8 @@ def test_an_interrupted_run_sums_up_what_was_played(tmp_path: Path, number: sign
         assert cells_of(process.pid) == []
     found = summary_of(stdout)
     assert (found["interrupted"], found["episodes"] > 0, found["masked"]) == (True, True, 0)
+    assert (found["cancelled"] > 0, found["not_started"] > 0) == (True, True)
+    adds_up(found, tmp_path / "out")
     assert [finding for _, findings in validate(file) for finding in findings] == []
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == found
 

@@ -21,5 +21,5 @@ def test_the_page_names_every_field_of_a_step_and_every_kind_of_line() -> None:
 
 
 def test_the_page_names_every_field_of_the_summary() -> None:
-    found = summary(Tally(), None, tier=None, wall_s=1.0)
+    found = summary(Tally(), None, planned=0, tier=None, wall_s=1.0)
     assert named([*found, *found["resets"]]) == []

@@ -11,6 +11,7 @@ import anyio.from_thread
 import pytest
 from typer.testing import CliRunner
 
+from tests.rollouts.summing import adds_up
 from wardian.cli import build_app, endpoint
 from wardian.cli.eval import evaluate
 from wardian.cli.run import run
@@ -241,12 +242,14 @@ def test_a_run_whose_endpoint_is_gone_sums_up_and_goes_on_later(serving: Any, tm
     ended = CliRunner().invoke(build_app(), command)
     found = json.loads(ended.stdout.splitlines()[-1])
     assert (ended.exit_code, found["interrupted"], found["episodes"], found["masked"]) == (1, True, 4, 1), ended.output
+    adds_up(found, tmp_path / "out")
     assert "ended early: the endpoint is gone: 2 episodes in a row could not ask it" in ended.stderr
     assert f"give the same command again to go on in {tmp_path / 'out'}" in ended.stderr
     there += [True] * 9
     again = CliRunner().invoke(build_app(), command)
     found = json.loads(again.stdout.splitlines()[-1])
     assert (again.exit_code, found["interrupted"], found["episodes"], found["masked"]) == (0, False, 9, 1), again.output
+    adds_up(found, tmp_path / "out")
     assert [str(finding) for _, findings in validate(tmp_path / "out") for finding in findings] == []
 
 

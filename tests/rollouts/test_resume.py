@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.rollouts.summing import adds_up
 from wardian.cli import build_app
 from wardian.rollouts.crew import Crew
 from wardian.rollouts.records import ADAPTER, EpisodeEnd
@@ -29,11 +30,9 @@ def wardian(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=180, check=False)
 
 
-def started(out: Path, *arguments: str) -> "subprocess.Popen[str]":
+def started(out: Path, *arguments: str, stderr: int = subprocess.DEVNULL) -> "subprocess.Popen[str]":
     """A run that has some ends on disk."""
-    process = subprocess.Popen(
-        [*COMMAND, *RUN, "--out", str(out), *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    process = subprocess.Popen([*COMMAND, *RUN, "--out", str(out), *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True)
     deadline = time.monotonic() + 60
     while len(ends(out)) < 4:
         assert process.poll() is None
@@ -63,10 +62,14 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(workers: str, number: sig
     assert (beside.exit_code, "another run is writing into it" in beside.stderr.replace("\n", " ")) == (2, True), beside.output
     process.send_signal(number)
     said, _ = process.communicate(timeout=60)
-    assert number == signal.SIGKILL or (process.returncode, json.loads(said.splitlines()[-1])["interrupted"]) == (130, True)
+    if number == signal.SIGINT:
+        stopped = json.loads(said.splitlines()[-1])
+        assert (process.returncode, stopped["interrupted"], stopped["not_started"] + stopped["cancelled"] > 0) == (130, True, True)
+        adds_up(stopped, tmp_path / "a")
     before = ends(tmp_path / "a")
     found, after = summed(wardian(*whole)), ends(tmp_path / "a")
     assert (found["episodes"], found["succeeded"], len(after), max(after.values())) == (30, 30, 30, 1)
+    adds_up(found, tmp_path / "a")
     assert found["resumed"] >= len(before) > 0
     assert found["resets"]["verified"] >= 30
     validated, shown = (CliRunner().invoke(build_app(), [command, str(tmp_path / "a")]).stdout for command in ("validate", "show"))
@@ -75,9 +78,11 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(workers: str, number: sig
 
 
 def test_what_workers_played_in_several_lives_replays(tmp_path: Path) -> None:
-    process = started(tmp_path / "a", "--episodes", "20", "--workers", "2")
+    process = started(tmp_path / "a", "--episodes", "20", "--workers", "2", stderr=subprocess.PIPE)
     process.kill()
-    process.communicate(timeout=60)
+    _, said = process.communicate(timeout=60)  # by workers, which end later
+    told = " ".join(said.split())
+    assert ("cannot be written" in told, "worker: the process of its run is gone" in told, "Error" in told) == (False, True, False), said
     summed(wardian(*RUN, "--out", str(tmp_path / "a"), "--episodes", "20"))
     assert wardian("replay", str(tmp_path / "a")).stdout.splitlines()[-1] == "identical 20/20"
 
@@ -91,6 +96,7 @@ def test_workers_that_are_ended_lose_and_repeat_nothing(tmp_path: Path) -> None:
     found, after = json.loads(said.splitlines()[-1]), ends(tmp_path / "a")
     assert (found["episodes"], found["succeeded"], found["workers_lost"]) == (60, 60, 2)
     assert (len(after), max(after.values())) == (60, 1)
+    adds_up(found, tmp_path / "a")
     assert CliRunner().invoke(build_app(), ["validate", str(tmp_path / "a")]).exit_code == 0
 
 

@@ -9,6 +9,7 @@ import anyio.to_thread
 import docker
 import pytest
 
+from tests.rollouts.summing import adds_up
 from wardian.envs.action import Action, Observation, call
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.family import Family
@@ -21,6 +22,7 @@ from wardian.rollouts.policies.base import Policy, Scripted, TaskView
 from wardian.rollouts.policies.registry import load_policies
 from wardian.rollouts.recording import Setting, versions_of
 from wardian.rollouts.runner import EpisodePool
+from wardian.rollouts.summary import summary
 from wardian.rollouts.trajectory import TrajectoryLog, TrajectoryWriter, validate
 from wardian.sandbox.labels import RUN, run_id
 from wardian.tools.faults import NONE
@@ -66,6 +68,7 @@ async def test_an_attempt_that_we_failed_is_made_again_with_the_same_seed(player
     first, *_, second = TrajectoryLog.open(tmp_path).attempts("test-00000")
     assert tally.retried == tally.attempts_failed["infrastructure"] >= 1
     assert tally.whole.judged == 1
+    adds_up(summary(tally, None, planned=1, tier=None, wall_s=1.0), tmp_path)
     assert first.end is not None
     assert second.start is not None
     assert second.end is not None
@@ -80,6 +83,7 @@ async def test_an_episode_that_fails_every_time_is_masked_and_its_siblings_are_n
 
     tally = await player.play(tmp_path, Saboteur(raises), episodes=8)
     assert (tally.whole.episodes, tally.whole.judged, dict(tally.masked)) == (8, 7, {"policy_error": 1})
+    adds_up(summary(tally, None, planned=8, tier=None, wall_s=1.0), tmp_path)
     ends = [TrajectoryLog.open(tmp_path).attempts(name)[-1].end for name in TrajectoryLog.open(tmp_path).episodes]
     assert sorted(end.mask for end in ends if end) == [0, 1, 1, 1, 1, 1, 1, 1]
 
@@ -105,6 +109,7 @@ async def test_a_broken_verifier_masks_and_is_counted_and_never_retried(ground: 
     broken = replace(ground.world, families=tuple(Judge(family) for family in ground.world.families))
     tally = await replace(player, ground=replace(ground, world=broken)).play(tmp_path, "expert", episodes=2)
     assert (dict(tally.masked), tally.retried, tally.whole.judged) == ({"verifier": 2}, 0, 0)
+    adds_up(summary(tally, None, planned=2, tier=None, wall_s=1.0), tmp_path)
 
 
 @pytest.mark.anyio

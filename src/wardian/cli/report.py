@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from wardian.rollouts.records import EpisodeEnd, Json
+from wardian.rollouts.resume import is_final
 from wardian.rollouts.twins import twin_line
 
 COUNTS = (
@@ -45,9 +46,9 @@ class EpisodeProgress:
         self._bar.update(self._task, advance=1, note=note)
 
     def add(self, end: EpisodeEnd) -> None:
-        """Count the last line of an attempt."""
+        """Count the last line of an attempt. One that was cancelled, or is made again, ends no episode."""
         self._retried += end.retried
-        if end.retried:
+        if not is_final(end):
             return
         self._succeeded += bool(end.succeeded)
         self._masked += 1 - end.mask
@@ -88,9 +89,11 @@ def _lines(found: dict[str, Json]) -> list[str]:
         f"resets: {_verified(resets, found['interrupted'])}, {resets['leaks']} leaks, "
         f"p50 {_ms(resets['p50_ms'])}, p95 {_ms(resets['p95_ms'])}, tier {resets['tier'] or 'none (no cell)'}, "
         f"{resets['deep_checks']} deep checks",
-        f"steps: {found['steps']}; truncated: {found['truncated']}; infrastructure failures: {found['infra_failures']}, "
-        f"retried: {found['retried']}; verifier failures: {found['verifier_failures']}",
+        f"steps: {found['steps']}; terminated: {found['terminated']}, truncated: {found['truncated']}, failed: {found['failed']}",
+        f"infrastructure failures: {found['infra_failures']}, retried: {found['retried']}; verifier failures: {found['verifier_failures']}",
     ]
+    if found["cancelled"] or found["not_started"]:
+        lines.append(f"not played to the end: {found['cancelled']} given up, {found['not_started']} never begun")
     lines.append(f"tokens: {found['tokens']}, counted by {found['tokenizer']}{', which estimates' if found['tokens_estimated'] else ''}")
     lines += [f"{title}: {_counts(found[name])}" for name, title in COUNTS if found[name]]
     if "twin" in found:

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
@@ -15,7 +16,7 @@ import typer
 from anyio.streams.memory import MemoryObjectSendStream
 
 from wardian.cli import database
-from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal
+from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.run import Order, order_of
 from wardian.rollouts.errors import RolloutError
 from wardian.rollouts.ground import open_ground
@@ -31,6 +32,7 @@ LINE_BYTES = 1 << 24
 LOOK_S = 1.0
 GRACE_S = 20.0
 """For giving episodes up and letting cells go."""
+ORPHANED = "worker: the process of its run is gone, so it gives its episodes up; what is written stands, and the same command goes on"
 
 
 def register(app: typer.Typer) -> None:
@@ -67,6 +69,8 @@ class Worker:
     out: TextIO
     pool: EpisodePool | None = None
     known: dict[str, Planned] = field(default_factory=dict)
+    orphaned: bool = False
+    """Whether the parent is gone."""
 
     def interrupt(self) -> bool:
         """Give running episodes up; gives whether `play` ends by itself then."""
@@ -131,14 +135,30 @@ class Worker:
                     return
                 planned = self.known[message["episode"]]
                 send.send_nowait(replace(planned, first_attempt=message["first_attempt"]))
-            self.interrupt()
+            self._end_alone()
 
     def _begun(self, start: EpisodeStart) -> None:
-        self._say({"start_ms": start.reset_ms, "restore_ms": restore_ms(start)})
+        self._say({"episode": start.episode_id, "start_ms": start.reset_ms, "restore_ms": restore_ms(start)})
 
     def _ended(self, end: EpisodeEnd) -> None:
         self._say({"end": end.model_dump(mode="json")})
 
     def _say(self, message: dict[str, Json]) -> None:
-        self.out.write(json.dumps(message) + "\n")
-        self.out.flush()
+        if self.orphaned:
+            return
+        try:
+            self.out.write(json.dumps(message) + "\n")
+            self.out.flush()
+        except BrokenPipeError:
+            self._end_alone()
+
+    def _end_alone(self) -> None:
+        """Give running episodes up, once the parent is gone; what is written stands."""
+        if self.orphaned:
+            return
+        self.orphaned = True
+        with suppress(OSError):
+            self.out.close()  # what it holds could never be sent
+        with suppress(OSError):
+            stderr().print(ORPHANED, style="yellow", markup=False)
+        self.interrupt()
