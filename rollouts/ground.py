@@ -69,12 +69,14 @@ async def open_ground(
     deep_checks: bool = False,
     image: str | None = None,
     database: DatabaseChoice | None = None,
+    free_cell_s: float | None = None,
 ) -> AsyncIterator[Ground]:
     """Make the template, and `cells` cells of `tier` (`None`: the best that works here). All is gone when the block ends.
 
     What dead runs left in the engine is removed first. `uids` are preferred for the agents of the cells. With
     `deep_checks` every file that a cell stands on is hashed when it is made, and again when its pool is audited.
-    `image` is an adopted one; `None` is the agent image. `database` says where the template is made; `None` is SQLite.
+    `image` is an adopted one; `None` is the agent image. `database` says where the template is made; `None` is SQLite. `free_cell_s`
+    is how long a reset waits for a free cell.
 
     Raises:
         SandboxError: the engine, a cell or the template cannot be had.
@@ -90,6 +92,8 @@ async def open_ground(
             stack.callback(engine.close)
             await reap(engine)
             spec = replace(await _spec(world, engine, tier, image), deep_checks=deep_checks)
+            if free_cell_s is not None:
+                spec = replace(spec, timeouts=replace(spec.timeouts, pool_s=free_cell_s))
             pool = await stack.enter_async_context(CellPool(spec, cells, engine=engine, uids=uids))
         yield Ground(world, template, pool)
 

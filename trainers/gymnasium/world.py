@@ -20,8 +20,8 @@ from wardian.rollouts.recording import tool_schemas
 from wardian.rollouts.sampling import TASK_SEEDS, fresh, pairs_of
 from wardian.sandbox.cell import Tier
 from wardian.tools.completions import CallFormat
-from wardian.trainers.gymnasium.loop import Held
 from wardian.trainers.gymnasium.text import AnyText
+from wardian.trainers.held import Held
 
 MAX_CHARS = 16 << 20
 MESSAGE_CHANCE = 0.05

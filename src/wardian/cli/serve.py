@@ -1,0 +1,139 @@
+"""`wardian serve`: lease episodes of worlds to trainers and agent programs."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wardian.cli import database
+from wardian.cli.console import errors_end_the_command, find_modules_here, folder
+from wardian.cli.run import malformed_named, tier_of
+from wardian.envs.registry import load_world, profile
+from wardian.envs.splits import Split
+from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.folder import folder_for_a_run
+from wardian.rollouts.sampling import split_asked
+
+EXTRA = "serve: the extra 'serve' is not installed; pip install 'wardian[serve]'"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command to `app`."""
+    app.command()(serve)
+
+
+def serve(
+    worlds: Annotated[list[str], typer.Argument(metavar="WORLD...", help="Names of worlds, or package.module:function.")],
+    cells: Annotated[int, typer.Option(min=1, max=1024, help="Cells of each world: so many of its episodes at once.")] = 8,
+    host: Annotated[str, typer.Option(help="Address. Any but the loopback needs --token-file.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one; the line that is printed says which.")] = 8900,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File whose first line is the trainers' token; readable for its owner alone.")
+    ] = None,
+    sessions: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Leases at once. Default: 256, and no more than there are cells.")
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Only tasks of this split are played: train, eval, heldout, or all. For training leave it as it is.")
+    ] = Split.TRAIN.value,
+    faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
+    malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
+    seed: Annotated[int, typer.Option(help="The list of tasks follows from it.")] = 0,
+    tasks: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many tasks of each split are listed.")] = 1_000,
+    tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
+    image: Annotated[str | None, typer.Option(help="What cells run: an image of `wardian image adopt`. Default: the agent image.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for trajectories of all that is played.", parser=folder, metavar="DIR")] = None,
+    step_s: Annotated[float, typer.Option(help="Every call is answered within so many seconds.")] = 45.0,
+    wait_s: Annotated[float, typer.Option(help="How long a reset waits for a free cell before it is told that there is none.")] = 5.0,
+    ttl_s: Annotated[float, typer.Option(help="A lease without a socket that nobody used for so long ends.")] = 300.0,
+    lifetime_s: Annotated[float, typer.Option(help="Every lease ends after so long.")] = 3600.0,
+    drain_s: Annotated[float, typer.Option(help="After SIGTERM, leases may go on for so long.")] = 30.0,
+    rate: Annotated[int, typer.Option(min=1, help="Requests and frames of one caller, a second.")] = 5_000,
+    message_mib: Annotated[int, typer.Option(min=1, max=1024, help="Of one frame or body.")] = 16,
+    db: Annotated[str, typer.Option(help=f"Engine of the worlds' databases: {database.NAMES}.")] = "sqlite",
+    db_url: database.Url = None,
+) -> None:
+    """Lease episodes over HTTP and WebSocket, in OpenEnv's protocol. Runs until SIGTERM, which lets open leases come to their end.
+
+    Prints one line when it is ready: `serving URL [worlds] pid N`. Logs are JSON lines on stderr.
+    """
+    given = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
+    given.pop("db_url")
+    given.pop("token_file")
+    find_modules_here()
+    with errors_end_the_command():
+        _must_have_extra()
+        from wardian.trainers.server.options import Limits, ServeOptions
+        from wardian.trainers.server.running import bound, log_lines, token_in
+
+        definitions = [load_world(name) for name in worlds]
+        names = [world.name for world in definitions]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UsageProblem(f"worlds: {', '.join(twice)} is given twice; each world of a server has a name of its own")
+        for world in definitions:
+            profile(faults, world)
+        needs_cells = any(world.needs_cell for world in definitions)
+        try:
+            limits = Limits(
+                sessions=sessions or (min(256, cells * len(worlds)) if needs_cells else 256),
+                step_s=step_s,
+                wait_s=wait_s,
+                ttl_s=ttl_s,
+                lifetime_s=lifetime_s,
+                drain_s=drain_s,
+                rate=rate,
+                message_bytes=message_mib << 20,
+            )
+        except ValueError as error:
+            raise UsageProblem(str(error)) from error
+        options = ServeOptions(
+            split=split_asked(split),
+            faults=faults,
+            malformed=malformed_named(malformed),
+            seed=seed,
+            tasks=tasks,
+            out=out,
+            token=token_in(token_file, host),
+            limits=limits,
+        )
+        ground: dict[str, Any] = {"cells": cells, "tier": tier_of(tier), "image": image, "database": database.choice_of(db, db_url)}
+        listening = bound(host, port)
+        log_lines()
+        with folder_for_a_run(out), listening:
+            import anyio
+
+            anyio.run(_serve, list(zip(worlds, definitions, strict=True)), options, ground, listening, given)
+
+
+async def _serve(named: list[tuple[str, Any]], options: Any, ground: dict[str, Any], listening: Any, given: dict[str, Any]) -> None:
+    from wardian.trainers.server.app import application, opened
+    from wardian.trainers.server.running import announce
+    from wardian.trainers.server.running import serve as serve_until_signal
+
+    async with _grounds(named, options, ground) as served, opened(served, options, given) as sessions:
+        app = application(sessions, options)
+        await serve_until_signal(app, listening, sessions, options.limits, lambda address: announce(address, list(served)))
+
+
+@asynccontextmanager
+async def _grounds(named: list[tuple[str, Any]], options: Any, ground: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    from wardian.trainers.server.worlds import open_world
+
+    async with AsyncExitStack() as stack:
+        served = {}
+        for asked_for, world in named:
+            served[world.name] = await stack.enter_async_context(open_world(world, asked_for, options, **ground))
+        yield served
+
+
+def _must_have_extra() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import limits  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import pythonjsonlogger  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UsageProblem(f"{EXTRA} ({error.name} is missing)") from error

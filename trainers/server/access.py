@@ -1,0 +1,151 @@
+"""Who may ask, how much at once, and how often: one layer around the whole application.
+
+A trainer's token opens everything. Without one everybody who reaches the server is a trainer, which `running` allows on the loopback alone;
+there a request must name the loopback as its host and come from no web page, so that a page in a browser on this machine is no trainer.
+The tools of an episode, `/episodes/NAME/mcp`, ask for that episode's own token, and open to nothing else.
+"""
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from limits import RateLimitItemPerSecond
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+
+from wardian.trainers.server.counters import Counters
+from wardian.trainers.server.options import Limits
+from wardian.trainers.server.problems import Code, Problem
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN = frozenset({"/health", "/metadata", "/schema", "/openapi.json"})
+"""They tell nothing of tasks; load balancers and validators ask for them without a token."""
+RPC = "/mcp"
+"""Answers in its own form that a token is missing."""
+EPISODES = "/episodes/"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+REFUSED = 4401
+"""Close code of a socket that was not authorized."""
+
+
+class Throttle:
+    """So many requests of one caller a second."""
+
+    def __init__(self, rate: int) -> None:
+        self._limit = RateLimitItemPerSecond(rate)
+        self._window = FixedWindowRateLimiter(MemoryStorage())
+
+    def check(self, caller: str) -> None:
+        """Count a request.
+
+        Raises:
+            Problem: it is one too many.
+        """
+        if not self._window.hit(self._limit, caller):
+            raise Problem(Code.RATE_LIMITED, f"more than {self._limit.amount} requests a second; ask again", retry_after_s=1.0)
+
+
+class Access:
+    """The layer. `app` is what it stands around."""
+
+    def __init__(self, app: App, limits: Limits, token: str | None, counters: Counters, worlds: Iterable[str]) -> None:
+        self._app = app
+        prefixes = ("", *(f"/{world}" for world in worlds))
+        self._open = frozenset(f"{prefix}{path}" for prefix in prefixes for path in OPEN)
+        self._rpc = frozenset(f"{prefix}{RPC}" for prefix in prefixes)
+        self._token = token
+        self._most = limits.message_bytes
+        self._throttle = Throttle(limits.rate)
+        self._counters = counters
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            self._admit(scope, headers)
+            if scope["type"] == "http":
+                receive = self._measured(receive, headers)
+            else:
+                scope["wardian.throttle"] = lambda: self._throttle.check(_caller(scope))
+            await self._app(scope, receive, send)
+        except Problem as problem:
+            self._counters.refused(problem.code.value)
+            await _refuse(scope, receive, send, problem, as_rpc=scope["path"] in self._rpc)
+
+    def _admit(self, scope: Scope, headers: dict[bytes, str]) -> None:
+        self._throttle.check(_caller(scope))
+        path = scope["path"]
+        if self._token is None:
+            _must_be_local(headers)
+        if path in self._open or path.startswith(EPISODES) or self._token is None:
+            return
+        if not hmac.compare_digest(bearer(headers).encode(), self._token.encode()):
+            raise Problem(Code.NOT_AUTHORIZED, "send the trainer's token: Authorization: Bearer TOKEN")
+
+    def _measured(self, receive: Receive, headers: dict[bytes, str]) -> Receive:
+        stated = headers.get(b"content-length", "0")
+        if not stated.isdigit() or int(stated) > self._most:
+            raise self._too_large()
+        got = 0
+
+        async def measured() -> MutableMapping[str, Any]:
+            nonlocal got
+            message = await receive()
+            got += len(message.get("body", b""))
+            if got > self._most:
+                raise self._too_large()
+            return message
+
+        return measured
+
+    def _too_large(self) -> Problem:
+        return Problem(Code.VALIDATION_ERROR, f"the request is larger than {self._most} bytes", status=413)
+
+
+def bearer(headers: MutableMapping[bytes, str]) -> str:
+    """The token of a request; empty where it has none."""
+    kind, _, token = headers.get(b"authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _must_be_local(headers: dict[bytes, str]) -> None:
+    host = urlsplit(f"//{headers.get(b'host', '')}").hostname or ""
+    if host not in LOOPBACK:
+        raise Problem(Code.NOT_AUTHORIZED, f"host: {host!r} is not the loopback, and this server has no token", status=403)
+    origin = headers.get(b"origin")
+    if origin is not None and (urlsplit(origin).hostname or "") not in LOOPBACK:
+        raise Problem(Code.NOT_AUTHORIZED, f"origin: pages of {origin!r} may not ask this server", status=403)
+
+
+def _caller(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, problem: Problem, *, as_rpc: bool) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": json.dumps({"type": "error", "data": problem.body()})})
+        await send({"type": "websocket.close", "code": REFUSED, "reason": problem.message[:120]})
+        return
+    headers = [(b"content-type", b"application/json")]
+    if problem.retry_after_s is not None:
+        headers.append((b"retry-after", str(max(1, round(problem.retry_after_s))).encode()))
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    body = rpc_error(problem) if as_rpc else {"detail": problem.message, **problem.body()}
+    await send({"type": "http.response.start", "status": 200 if as_rpc else problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+
+
+def rpc_error(problem: Problem) -> dict[str, Any]:
+    """As JSON-RPC has it."""
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": problem.message, "data": problem.body()}}

@@ -1,0 +1,242 @@
+"""WebSocket: one socket, one lease, frames answered in their order.
+
+A socket without a name has a lease of its own, which ends with it. One with `?session_id=NAME` is tied to the lease of that name, and
+leaves it open when it goes: with `create=1` the lease is made where there is none, with `takeover=1` an older socket of it is let go of,
+as after a lost connection. A frame may have an `id`; its reply has the same one, and a frame that is sent again with its id gets the
+reply that was made.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from wardian.tools.contract import Json
+from wardian.trainers.server import rpc
+from wardian.trainers.server.problems import Code, Problem, problem_of
+from wardian.trainers.server.session import Session
+from wardian.trainers.server.sessions import Sessions
+from wardian.trainers.server.wire import Fork, Key, Lease, Reset, action_of, checked
+
+_log = logging.getLogger(__name__)
+TAKEN_OVER = 4409
+ID_CHARS = 128
+FRAMES_AHEAD = 16
+"""So many frames of one socket are read while one is answered."""
+
+Frame = dict[str, Json]
+Handler = Callable[[Session, Frame], Awaitable[tuple[str, dict[str, Json]]]]
+
+
+@dataclass(slots=True)
+class Sockets:
+    sessions: Sessions
+    _tied: dict[Session, "WebSocket"] = field(default_factory=dict)
+
+    async def serve(self, socket: WebSocket, world: str | None = None) -> None:
+        """Answer one socket until it goes."""
+        await socket.accept()
+        named = socket.query_params.get("session_id")
+        try:
+            session = await self._tie(socket, world, named)
+        except Problem as problem:
+            self.sessions.shared.counters.refused(problem.code.value)
+            await _say(socket, {"type": "error", "data": problem.body()})
+            await _close(socket)
+            return
+        asked_to_close = False
+        try:
+            asked_to_close = await self._converse(socket, session, ends=named is None)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._untie(socket, session, ends=named is None or asked_to_close, why="caller" if asked_to_close else "socket")
+                await _close(socket)
+
+    async def _tie(self, socket: WebSocket, world: str | None, named: str | None) -> Session:
+        asked = socket.query_params
+        if named is None:
+            lease = Lease(world=world or asked.get("world"), policy_version=asked.get("policy_version", ""))
+            session, _ = self.sessions.lease(lease)
+        elif asked.get("create"):
+            body = {"session_id": named, "world": world or asked.get("world"), "policy_version": asked.get("policy_version", "")}
+            session, _ = self.sessions.lease(checked(Lease, body))
+        else:
+            session = self.sessions.find(named)
+        older = self._tied.get(session)
+        if older is not None:
+            if not asked.get("takeover"):
+                raise Problem(Code.SESSION_ERROR, f"session_id: the lease {named} has a socket already; close that one first", status=409)
+            await _close(older, TAKEN_OVER, "another socket of this lease took over")
+            session.sockets -= 1
+        self._tied[session] = socket
+        session.sockets += 1
+        session.touch()
+        return session
+
+    async def _untie(self, socket: WebSocket, session: Session, *, ends: bool, why: str) -> None:
+        if self._tied.get(session) is not socket:
+            return
+        del self._tied[session]
+        session.sockets -= 1
+        session.touch()
+        if ends:
+            await self.sessions.close(session.name, why)
+
+    async def _converse(self, socket: WebSocket, session: Session, *, ends: bool) -> bool:
+        """Answer frames; whether the caller asked to close the lease.
+
+        Where the lease `ends` with its socket, so does a call under way; else it goes on, for the caller may come back for its reply.
+        """
+        send, texts = anyio.create_memory_object_stream[str](FRAMES_AHEAD)
+        asked = False
+
+        async def read() -> None:
+            async with send:
+                with suppress(WebSocketDisconnect):
+                    while True:
+                        await send.send(await _received(socket))
+                if ends:
+                    group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group, texts:
+            group.start_soon(read)
+            async for text in texts:
+                reply = await self._reply(socket, session, text)
+                if reply is None:
+                    asked = True
+                    break
+                if not await _say(socket, reply):
+                    break
+            group.cancel_scope.cancel()
+        return asked
+
+    async def _reply(self, socket: WebSocket, session: Session, text: str) -> Frame | None:
+        """What to answer to one frame; `None` to one that closes."""
+        throttle: Callable[[], None] = socket.scope["wardian.throttle"]
+        frame: Frame = {}
+        try:
+            throttle()
+            frame = _frame_of(text)
+            kind = frame.get("type")
+            if kind == "close":
+                return None
+            handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
+            if handler is None:
+                raise Problem(Code.UNKNOWN_TYPE, f"Unknown message type: {kind!r}; there are {', '.join(_HANDLERS)}, close")
+            answered, data = await handler(self, session, frame)
+        except Exception as error:  # noqa: BLE001 - the edge of a call: a broken one must not end its socket
+            problem = problem_of(error)
+            self.sessions.shared.counters.refused(problem.code.value)
+            answered, data = "error", problem.body()
+        reply: Frame = {"type": answered, "data": data}
+        return {**reply, "id": frame["id"]} if "id" in frame else reply
+
+    async def _reset(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
+        ask = checked(Reset, _data(frame))
+        return "observation", await session.answer("reset", _id(frame), lambda: session.reset(ask))
+
+    async def _step(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
+        action = action_of(_data(frame))
+        return "observation", await session.answer("step", _id(frame), lambda: session.step(action))
+
+    async def _state(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
+        session.touch()
+        return "state", session.described()
+
+    async def _snapshot(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
+        async def take() -> dict[str, Json]:
+            return {"snapshot": await session.snapshot()}
+
+        return "snapshot", await session.answer("snapshot", _id(frame), take)
+
+    async def _restore(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
+        key: Key = checked(Key, _data(frame))
+        return "observation", await session.answer("restore", _id(frame), lambda: session.restore(key.snapshot))
+
+    async def _fork(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
+        ask: Fork = checked(Fork, _data(frame))
+
+        async def fork() -> dict[str, Json]:
+            return {"sessions": [leased(one) for one in await self.sessions.fork(session, ask.count, ask.prefix)]}
+
+        return "forked", await session.answer("fork", _id(frame), fork)
+
+    async def _mcp(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
+        return "mcp", await rpc.answer(self.sessions, _data(frame), session)
+
+
+def leased(session: Session) -> dict[str, Json]:
+    """A lease, as whoever made it is told."""
+    return {
+        "session_id": session.name,
+        "world": session.world.name,
+        "ttl_s": session.ttl_s,
+        "lifetime_s": session.shared.limits.lifetime_s,
+        "policy_token": session.policy_token,
+        "mcp_path": f"/episodes/{session.name}/mcp",
+    }
+
+
+_HANDLERS: dict[str, Callable[..., Awaitable[tuple[str, dict[str, Json]]]]] = {
+    "reset": Sockets._reset,
+    "step": Sockets._step,
+    "state": Sockets._state,
+    "heartbeat": Sockets._state,
+    "snapshot": Sockets._snapshot,
+    "restore": Sockets._restore,
+    "fork": Sockets._fork,
+    "mcp": Sockets._mcp,
+}
+
+
+def _frame_of(text: str) -> Frame:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Problem(Code.INVALID_JSON, f"Invalid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise Problem(Code.INVALID_JSON, f"Invalid JSON: a frame is an object, and this is {type(found).__name__}")
+    if unknown := set(found) - {"type", "data", "id"}:
+        raise Problem(Code.VALIDATION_ERROR, f"Invalid message: no field {sorted(unknown)[0]!r}; a frame has type, data and id")
+    if "id" in found and not (isinstance(found["id"], str | int) and len(str(found["id"])) <= ID_CHARS):
+        found.pop("id")
+        raise Problem(Code.VALIDATION_ERROR, f"Invalid message: id is a text or a number of at most {ID_CHARS} characters")
+    return found
+
+
+def _id(frame: Frame) -> str:
+    return json.dumps(frame["id"]) if "id" in frame else ""
+
+
+def _data(frame: Frame) -> Any:
+    return frame.get("data") if frame.get("data") is not None else {}
+
+
+async def _received(socket: WebSocket) -> str:
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1000))
+    text = message.get("text")
+    return text if text is not None else (message.get("bytes") or b"").decode("utf-8", "replace")
+
+
+async def _say(socket: WebSocket, reply: dict[str, Json]) -> bool:
+    """Send it; whether there is still somebody."""
+    try:
+        await socket.send_text(json.dumps(reply, allow_nan=False))
+    except (RuntimeError, OSError, WebSocketDisconnect):
+        return False
+    return True
+
+
+async def _close(socket: WebSocket, code: int = 1000, reason: str = "") -> None:
+    try:
+        await socket.close(code, reason)
+    except (RuntimeError, OSError, WebSocketDisconnect):
+        _log.debug("a socket was closed already: %s", sys.exc_info()[1])

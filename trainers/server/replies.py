@@ -1,0 +1,122 @@
+"""What is said of a reset and of a step, in OpenEnv's shape: `observation` is for the agent, `metadata` for the trainer alone.
+
+Nothing of the task's truth is in either: no checks of the verifier, no fault plan, no parameters.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wardian.envs.action import Observation, Step
+from wardian.envs.ending import EndCause
+from wardian.envs.start import ResetInfo
+from wardian.tools.contract import Json
+from wardian.trainers.server.wire import AnyAction, CallTool
+
+TIMEOUT = "timeout"
+"""Failure kind: a step took longer than it may."""
+
+
+@dataclass(slots=True)
+class Course:
+    """One episode as far as it has come."""
+
+    info: ResetInfo
+    episode_id: str
+    steps: int = 0
+    done: bool = False
+    components: dict[str, float] = field(default_factory=dict)
+    """Sums so far."""
+
+    @property
+    def total(self) -> float:
+        """The return so far."""
+        return sum(self.components.values())
+
+    def add(self, step: Step) -> None:
+        """Take in a step."""
+        self.steps, self.done = step.info.step, step.done
+        for name, value in step.reward_components.items():
+            self.components[name] = self.components.get(name, 0.0) + value
+
+    def named(self) -> dict[str, Json]:
+        """Which episode it is."""
+        task = self.info.task
+        return {
+            "episode_id": self.episode_id,
+            "task_id": str(task.id),
+            "seed": self.info.seed,
+            "split": task.split,
+            "canary": task.canary,
+            "step": self.steps,
+            "resumed_step": self.info.resumed_step,
+        }
+
+
+def begun(seen: Observation, course: Course, schemas: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """The reply to a reset, or to a restore."""
+    return {
+        "observation": {**_seen(seen), "tool_schemas": [dict(one) for one in schemas]},
+        "reward": None,
+        "done": False,
+        "metadata": {**course.named(), "total_reward": course.total, "reward_components": dict(course.components)},
+    }
+
+
+def stepped(action: AnyAction, step: Step, course: Course) -> dict[str, Json]:
+    """The reply to a step."""
+    seen = _seen(step.observation)
+    if isinstance(action, CallTool):
+        seen |= _tool_reply(action, step)
+    failed = str(step.info.end_cause) if step.failed is not None else None
+    verdict = step.info.verdict
+    return {
+        "observation": seen,
+        "reward": step.reward,
+        "done": step.done,
+        "metadata": {
+            **course.named(),
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "failure_kind": failed,
+            "message": step.failed,
+            "end_cause": str(step.info.end_cause),
+            "succeeded": None if verdict is None or failed else verdict.succeeded,
+            "hard_failure": None if verdict is None or failed else verdict.hard_failure,
+            "reward_components": dict(step.reward_components),
+            "total_reward": None if failed else course.total,
+            "mask": 0 if failed else 1,
+        },
+    }
+
+
+def over_bound(what: str, bound_s: float) -> dict[str, Json]:
+    """What is said of a call that took too long; the episode is over, and not scored."""
+    message = f"{what} took longer than {bound_s:g} s and was given up; the episode is over and has no reward. Reset to go on."
+    return {"message": message, "code": "EXECUTION_ERROR", "failure_kind": TIMEOUT, "reward": None, "done": True}
+
+
+def tool_list(schemas: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Tools as OpenEnv lists them."""
+    return [
+        {"name": one["function"]["name"], "description": one["function"]["description"], "input_schema": one["function"]["parameters"]}
+        for one in schemas
+    ]
+
+
+def _seen(seen: Observation) -> dict[str, Json]:
+    return {
+        "text": seen.rendered,
+        "results": [dict(one) for one in seen.results],
+        "incoming": [dict(one) for one in seen.incoming],
+        "tokens": seen.tokens,
+    }
+
+
+def _tool_reply(action: CallTool, step: Step) -> dict[str, Json]:
+    """As OpenEnv's tool clients read it: `result` holds what the tool said, `error` only what kept it from being called."""
+    error = None
+    if step.failed is not None:
+        kind = "transport_error" if step.info.end_cause == EndCause.INFRASTRUCTURE else "execution_error"
+        error = {"error_type": kind, "message": step.failed}
+    said = dict(step.observation.results[0]) if step.observation.results else None
+    return {"tool_name": action.tool_name, "result": {"data": said, "text": step.observation.rendered}, "error": error}

@@ -1,0 +1,344 @@
+"""One lease: one episode at a time, one call at a time, each answered within its bound.
+
+A call that takes longer is answered at once and given up behind the caller's back; the next call waits for that to be done. So reply
+and request never fall out of step.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from wardian.envs.ending import Ending, EndKind, boundary
+from wardian.envs.environment import ToolEnvironment
+from wardian.envs.errors import NotReset
+from wardian.sandbox.errors import LeakDetected, SandboxError
+from wardian.tools.contract import Json
+from wardian.trainers.server import replies
+from wardian.trainers.server.counters import Counters
+from wardian.trainers.server.log import EpisodeLog, ServerLog
+from wardian.trainers.server.options import Limits
+from wardian.trainers.server.problems import Code, Problem, no_session, problem_of
+from wardian.trainers.server.replies import Course
+from wardian.trainers.server.shelf import Kept, Shelf
+from wardian.trainers.server.wire import AnyAction, ListTools, Reset, sampled_of
+from wardian.trainers.server.worlds import ServedWorld
+
+_log = logging.getLogger(__name__)
+Work = Callable[[], Awaitable[dict[str, Json]]]
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all leases of a server use."""
+
+    limits: Limits
+    counters: Counters
+    shelf: Shelf
+    tasks: TaskGroup
+    """For what goes on after an answer was given."""
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    name: str
+    world: ServedWorld
+    log: ServerLog
+    shared: Shared
+    policy_version: str = ""
+    ttl_s: float = 300.0
+    env: ToolEnvironment = field(init=False)
+    policy_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    """Opens the tools of this lease's episode, and nothing else."""
+    created: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.monotonic)
+    sockets: int = 0
+    """A socket that is open is a heartbeat."""
+    closed: str = ""
+    """Why it ended; empty while it lives."""
+    course: Course | None = None
+    _episode_log: EpisodeLog | None = None
+    _episodes: int = 0
+    _busy: str = ""
+    _idle: anyio.Event = field(default_factory=anyio.Event)
+    _winding: anyio.Event | None = None
+    _last: tuple[str, dict[str, Json]] | None = None
+    """Id and reply of the latest call that had an id, for a caller who lost the connection before it came."""
+    _pending: str = ""
+
+    def __post_init__(self) -> None:
+        self.env = self.world.environment()
+        self._idle.set()
+
+    # What a lease is
+
+    @property
+    def busy(self) -> str:
+        """What is under way; empty where nothing is."""
+        return self._busy
+
+    def touch(self) -> None:
+        """A sign of life."""
+        self.used = time.monotonic()
+
+    def lapsed(self) -> str:
+        """Why it is over by the clock, if it is."""
+        now = time.monotonic()
+        if now - self.created > self.shared.limits.lifetime_s:
+            return "lifetime"
+        if not self.sockets and not self._busy and now - self.used > self.ttl_s:
+            return "ttl"
+        return ""
+
+    def described(self) -> dict[str, Json]:
+        """OpenEnv's state, and the lease."""
+        course = self.course
+        return {
+            "episode_id": course.episode_id if course else None,
+            "step_count": course.steps if course else 0,
+            "session_id": self.name,
+            "world": self.world.name,
+            "policy_version": self.policy_version,
+            "done": course.done if course else True,
+            "ttl_s": self.ttl_s,
+            "age_s": round(time.monotonic() - self.created, 3),
+            **({"task_id": course.named()["task_id"], "seed": course.info.seed, "split": course.info.task.split} if course else {}),
+        }
+
+    def schemas(self) -> list[dict[str, Json]]:
+        """Tools of the episode, or of the world where none runs."""
+        try:
+            return list(self.env.tool_schemas)
+        except NotReset:
+            return self.world.schemas
+
+    async def close(self, why: str) -> bool:
+        """End the lease and its episode; whether it was still open. Idempotent."""
+        if self.closed:
+            return False
+        self.closed = why
+        self.shared.counters.closed(self.world.name, why)
+        with anyio.CancelScope(shield=True):
+            await self.env.close()
+            if self._winding is not None:
+                await self._winding.wait()
+        self._cancel_episode(f"the lease was closed: {why}")
+        return True
+
+    # Calls
+
+    async def answer(self, what: str, call_id: str, work: Work) -> dict[str, Json]:
+        """Do `work` as the only call of this lease, and give what it gives. With an id, the same call made again gives the same reply.
+
+        Raises:
+            Problem: another call is under way, the lease is closed, or `work` could not be done.
+        """
+        if call_id and self._pending == call_id:
+            await self._idle.wait()
+        if call_id and self._last is not None and self._last[0] == call_id:
+            return self._last[1]
+        reply = await self._alone(what, call_id, work)
+        if call_id:
+            self._last = (call_id, reply)
+        return reply
+
+    async def _alone(self, what: str, call_id: str, work: Work) -> dict[str, Json]:
+        with self._claimed(what, call_id):
+            if self._winding is not None:
+                with anyio.move_on_after(self.shared.limits.step_s):
+                    await self._winding.wait()
+                if self._winding is not None:
+                    raise Problem(Code.SESSION_BUSY, "an earlier call that took too long is still being given up", retry_after_s=1.0)
+            return await self._bounded(what, work)
+
+    @contextmanager
+    def _claimed(self, what: str, call_id: str) -> Iterator[None]:
+        if self.closed:
+            raise no_session(self.name)
+        if self._busy:
+            raise Problem(
+                Code.SESSION_BUSY,
+                f"{what}: the lease {self.name} has a {self._busy} under way; a lease takes one call at a time, wait for its reply",
+                retry_after_s=0.1,
+            )
+        self._busy, self._pending, self._idle = what, call_id, anyio.Event()
+        try:
+            yield
+        finally:
+            self._busy = self._pending = ""
+            self._idle.set()
+            self.touch()
+
+    async def _bounded(self, what: str, work: Work) -> dict[str, Json]:
+        done, scope, box = anyio.Event(), anyio.CancelScope(), list[dict[str, Json] | Exception]()
+
+        async def run() -> None:
+            try:
+                with scope:
+                    box.append(await work())
+            except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+                box.append(error)
+            finally:
+                done.set()
+                if self._winding is done:
+                    self._winding = None
+
+        self.shared.tasks.start_soon(run)
+        try:
+            with anyio.move_on_after(self.shared.limits.step_s):
+                await done.wait()
+        except BaseException:  # whoever asked is gone
+            self._give_up(done, scope)
+            raise
+        if not done.is_set():
+            self._give_up(done, scope)
+            reply = replies.over_bound(what, self.shared.limits.step_s)
+            self.shared.counters.failed(self.world.name, replies.TIMEOUT)
+            self._fail_episode(Ending(EndKind.FAILED, replies.TIMEOUT, str(reply["message"])))
+            raise Problem(Code.EXECUTION_ERROR, str(reply["message"]), status=504, failure_kind=replies.TIMEOUT, reward=None, done=True)
+        if not box:
+            raise no_session(self.name)  # it was closed meanwhile
+        if isinstance(found := box[0], Exception):
+            raise self._told(what, found)
+        return found
+
+    def _give_up(self, done: anyio.Event, scope: anyio.CancelScope) -> None:
+        if not done.is_set():
+            self._winding = done
+            scope.cancel()
+
+    def _told(self, what: str, error: Exception) -> Problem:
+        problem = problem_of(error)
+        if self.closed:
+            return no_session(self.name)
+        if problem.facts.get("failure_kind"):
+            _log.error("%s of lease %s failed", what, self.name, exc_info=error)
+            self.shared.counters.failed(self.world.name, str(problem.facts["failure_kind"]))
+        return problem
+
+    # What is done in an episode
+
+    async def reset(self, ask: Reset) -> dict[str, Json]:
+        """Begin an episode."""
+        if ask.injected_state is not None:
+            return await self.restore(ask.injected_state.snapshot, ask)
+        task_id, seed = self.world.chosen(ask)
+        self._note(ask)
+        self._cancel_episode("another reset")
+        began = time.perf_counter()
+        first = await self.env.reset(task_id, seed)
+        info = self.env.reset_info
+        self.course = Course(info, ask.episode_id or self._next_name())
+        self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), seed, self.policy_version)
+        self._episode_log.start(first, info)
+        self.shared.counters.reset(self.world.name, time.perf_counter() - began)
+        return replies.begun(first, self.course, self.env.tool_schemas)
+
+    async def step(self, action: AnyAction) -> dict[str, Json]:
+        """Take a step, or list the tools."""
+        if isinstance(action, ListTools):
+            return {"observation": {"tools": replies.tool_list(self.schemas())}, "reward": None, "done": False, "metadata": {}}
+        course = self._running()
+        sampled = sampled_of(action)
+        began = time.perf_counter()
+        step = await self.env.step(sampled.action)
+        took = time.perf_counter() - began
+        course.add(step)
+        if self._episode_log is not None:
+            self._episode_log.step(sampled, step, took * 1000)
+        self.shared.counters.stepped(self.world.name, step, took)
+        return replies.stepped(action, step, course)
+
+    async def snapshot(self) -> str:
+        """Keep the whole state; gives its key."""
+        course = self._running()
+        try:
+            found = await self.env.snapshot()
+        except SandboxError as error:
+            self._lost_if_over(error)
+            raise
+        lines = tuple(self._episode_log.lines) if self._episode_log and self.log.writer else ()
+        return self.shared.shelf.keep(Kept(found, self.world.name, dict(course.components), lines))
+
+    async def restore(self, key: str, ask: Reset | None = None) -> dict[str, Json]:
+        """Go on from a snapshot that is kept."""
+        kept = self.shared.shelf.find(key, self.world.name)
+        self._note(ask or Reset())
+        began = time.perf_counter()
+        try:
+            seen = await self.env.restore(kept.snapshot)
+        except LeakDetected as error:
+            self._lost_if_over(error)
+            raise
+        self._cancel_episode("another start from a snapshot")
+        self._resumed(kept, ask.episode_id if ask else None)
+        self.shared.counters.reset(self.world.name, time.perf_counter() - began)
+        assert self.course is not None
+        return replies.begun(seen, self.course, self.env.tool_schemas)
+
+    async def fork(self, count: int, into: Callable[[int], list["Session"]]) -> list["Session"]:
+        """Make `count` leases whose episodes go on from here; `into` makes them, and the caller closes them where this raises."""
+        course = self._running()
+        envs = await self.env.fork(count, wait_s=self.shared.limits.wait_s)
+        try:
+            made = into(count)
+        except BaseException:
+            for env in envs:
+                await env.close()
+            raise
+        lines = tuple(self._episode_log.lines) if self._episode_log and self.log.writer else ()
+        for session, env in zip(made, envs, strict=True):
+            session.env = env
+            session._go_on(dict(course.components), course, lines)
+        return made
+
+    def _resumed(self, kept: Kept, episode_id: str | None) -> None:
+        self.course = Course(self.env.reset_info, episode_id or self._next_name(), kept.snapshot.step, components=dict(kept.components))
+        self._log_from(kept.lines)
+
+    def _go_on(self, components: dict[str, float], of: Course, lines: Any) -> None:
+        self.course = Course(self.env.reset_info, self._next_name(), of.steps, components=components)
+        self._log_from(lines)
+
+    def _log_from(self, lines: Any) -> None:
+        assert self.course is not None
+        info = self.course.info
+        self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), info.seed, self.policy_version)
+        self._episode_log.resume(lines)
+
+    def _running(self) -> Course:
+        if self.course is None or self.course.done:
+            raise NotReset("call reset first (a new one is needed after an episode has ended)")
+        return self.course
+
+    def _note(self, ask: Reset) -> None:
+        if ask.policy_version is not None:
+            self.policy_version = ask.policy_version
+
+    def _next_name(self) -> str:
+        self._episodes += 1
+        return f"{self.name}#{self._episodes}"
+
+    def _lost_if_over(self, error: Exception) -> None:
+        try:
+            _ = self.env.live
+        except NotReset:
+            self._fail_episode(boundary(error))
+
+    def _fail_episode(self, ending: Ending) -> None:
+        if self.course is not None:
+            self.course.done = True
+        if self._episode_log is not None:
+            self._episode_log.fail(ending)
+
+    def _cancel_episode(self, why: str) -> None:
+        if self.course is not None:
+            self.course.done = True
+        if self._episode_log is not None:
+            self._episode_log.cancel(why)
