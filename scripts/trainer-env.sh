@@ -13,18 +13,18 @@ requirements() {
     openenv) wanted=(-e ".[postgres]" openenv) ;;
     mcp) wanted=(-e ".[postgres,mcp]") ;;
     mcp1) wanted=(-e ".[postgres]" "mcp<2") ;;
-    inspect) wanted=(-e ".[postgres,inspect]") ;;
+    inspect) wanted=(-e ".[postgres,inspect]" trio) ;;
     verifiers) wanted=(-e ".[postgres,verifiers]" uv) ;;
     trl) first=("torch==2.13.0") wanted=(-e ".[postgres,trl]" jinja2) ;;
     *) die "no trainer environment $1; there are openenv, mcp, mcp1, inspect, verifiers and trl" ;;
   esac
 }
 
-stamp_of() {
-  local inputs=(pyproject.toml scripts/trainer-env.sh scripts/lib.sh)
-  [ ! -f "constraints/trainers/$1.txt" ] || inputs+=("constraints/trainers/$1.txt")
-  { "$PYTHON" --version; pwd; cat "${inputs[@]}"; } | sha256sum | cut -d' ' -f1
-}
+digest() { { "$PYTHON" --version; pwd; cat "$@"; } | sha256sum | cut -d' ' -f1; }
+
+# What the environment stands on: other pins make it anew. What else it holds: other requirements of ours are installed into it.
+ground_of() { digest scripts/trainer-env.sh $(find constraints/trainers -name "$1.txt"); }
+stamp_of() { echo "$(ground_of "$1") $(digest pyproject.toml)"; }
 
 make_environment() {
   local name=$1 folder=.build/trainers/$1 pins=constraints/trainers/$1.txt
@@ -32,9 +32,12 @@ make_environment() {
   if [ -x "$folder/bin/python" ] && [ "$(cat "$folder.stamp" 2>/dev/null)" = "$(stamp_of "$name")" ]; then
     return
   fi
-  rm -f "$folder.stamp"
   say "making $folder"
-  "$PYTHON" -m venv --clear "$folder"
+  if [ ! -x "$folder/bin/python" ] || [ "$(cut -d' ' -f1 "$folder.stamp" 2>/dev/null)" != "$(ground_of "$name")" ]; then
+    rm -f "$folder.stamp"
+    "$PYTHON" -m venv --clear "$folder"
+  fi
+  rm -f "$folder.stamp"
   local install=("$folder/bin/python" -m pip install -qq --disable-pip-version-check --no-input)
   [ ! -f "$pins" ] || install+=(-c "$pins")
   [ ${#first[@]} -eq 0 ] || "${install[@]}" "${first[@]}"

@@ -1,0 +1,16 @@
+"""Inspect AI on Wardian: a sandbox provider over a cell, and a task whose tools and verdicts are a world's. Needs the extra `inspect`.
+
+Inspect imports this module by itself (entry point group `inspect_ai`), which registers
+
+| name | what |
+| --- | --- |
+| `sandbox="wardian"` | commands and files of a sample in a cell of its own |
+| `wardian/task` | a world's tasks, its tools from our schemas, a score from the world's state |
+
+`wardian.trainers.inspect:wardian_task` is the same task for Python.
+"""
+
+from wardian.trainers.inspect.config import CellConfig
+from wardian.trainers.inspect.sandbox import CellSandbox
+
+__all__ = ["CellConfig", "CellSandbox"]
