@@ -3,6 +3,7 @@
 import asyncio
 import json
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.protocol import State
 
 from wardian.trainers.client.errors import ServerError, SessionLost, Unreachable, error_of
 
@@ -28,6 +30,7 @@ class Server:
     url: str
     token: str | None = field(default=None, repr=False)
     _http: httpx2.AsyncClient | None = None
+    _dropped: list[ClientConnection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -61,8 +64,16 @@ class Server:
             return found
         raise error_of(found if isinstance(found, dict) else {"message": str(found)})
 
+    def drop(self, socket: ClientConnection) -> None:
+        """Break a connection off."""
+        socket.transport.abort()
+        self._dropped = [one for one in self._dropped if one.state is not State.CLOSED]
+        self._dropped.append(socket)
+
     async def close(self) -> None:
         """Idempotent."""
+        for socket in self._dropped:
+            await socket.wait_closed()
         if self._http is not None:
             await self._http.aclose()
             self._http = None
@@ -138,7 +149,8 @@ class Link:
             await self.open()
         assert self._socket is not None
         try:
-            await self._socket.send(frame)
+            with suppress(ConnectionClosed):  # why it was closed may stand in a frame that came before
+                await self._socket.send(frame)
             async with asyncio.timeout(ANSWER_S):
                 while True:
                     reply = json.loads(await self._socket.recv())
@@ -147,10 +159,10 @@ class Link:
                     if "id" not in reply:  # said of the socket itself: there is no such lease, or no room for one
                         raise error_of(reply["data"])
         except TimeoutError as error:
-            await self._drop()
+            self._drop()
             raise Unreachable(f"{self.server.url}: no answer within {ANSWER_S:g} s") from error
         except asyncio.CancelledError:
-            await self._drop()  # its reply must not be taken for that of the next call
+            self._drop()  # its reply must not be taken for that of the next call
             raise
         self.made = True
         if reply["type"] == "error":
@@ -158,10 +170,10 @@ class Link:
         found: dict[str, Any] = reply["data"]
         return found
 
-    async def _drop(self) -> None:
+    def _drop(self) -> None:
         socket, self._socket = self._socket, None
         if socket is not None:
-            socket.transport.abort()
+            self.server.drop(socket)
 
     async def close(self) -> None:
         """End the lease and the socket. Idempotent; a server that is gone is fine."""

@@ -27,6 +27,7 @@ from wardian.trainers.server.wire import Fork, Key, Lease, Reset, action_of, che
 _log = logging.getLogger(__name__)
 TAKEN_OVER = 4409
 ID_CHARS = 128
+CLOSE_CHARS = 512
 FRAMES_AHEAD = 16
 """So many frames of one socket are read while one is answered."""
 
@@ -97,35 +98,32 @@ class Sockets:
         asked = False
 
         async def read() -> None:
+            nonlocal asked
             async with send:
                 with suppress(WebSocketDisconnect):
-                    while True:
-                        await send.send(await _received(socket))
-                if ends:
+                    while not asked:
+                        text = await _received(socket)
+                        asked = _closes(text)
+                        await send.send(text)
+                if ends or asked:
                     group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group, texts:
             group.start_soon(read)
             async for text in texts:
-                reply = await self._reply(socket, session, text)
-                if reply is None:
-                    asked = True
-                    break
-                if not await _say(socket, reply):
+                if _closes(text) or not await _say(socket, await self._reply(socket, session, text)):
                     break
             group.cancel_scope.cancel()
         return asked
 
-    async def _reply(self, socket: WebSocket, session: Session, text: str) -> Frame | None:
-        """What to answer to one frame; `None` to one that closes."""
+    async def _reply(self, socket: WebSocket, session: Session, text: str) -> Frame:
+        """What to answer to one frame."""
         throttle: Callable[[], None] = socket.scope["wardian.throttle"]
         frame: Frame = {}
         try:
             throttle()
             frame = _frame_of(text)
             kind = frame.get("type")
-            if kind == "close":
-                return None
             handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
             if handler is None:
                 raise Problem(Code.UNKNOWN_TYPE, f"Unknown message type: {kind!r}; there are {', '.join(_HANDLERS)}, close")
@@ -193,6 +191,16 @@ _HANDLERS: dict[str, Callable[..., Awaitable[tuple[str, dict[str, Json]]]]] = {
     "fork": Sockets._fork,
     "mcp": Sockets._mcp,
 }
+
+
+def _closes(text: str) -> bool:
+    """Whether a frame closes its lease; nothing waits for the answer to one before it."""
+    if len(text) > CLOSE_CHARS or '"close"' not in text:
+        return False
+    try:
+        return bool(_frame_of(text).get("type") == "close")
+    except Problem:
+        return False
 
 
 def _frame_of(text: str) -> Frame:

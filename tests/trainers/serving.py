@@ -1,0 +1,50 @@
+"""A server for tests: `wardian serve` in a process of its own, as a user starts it. Standard library alone, for any environment."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FAULTY = "worlds:faulty"
+"""Needs no cell; see `worlds.py`."""
+READY_S = 60
+
+
+@contextmanager
+def served(*words: str, expect: int = 0) -> Iterator[str]:
+    """Start `wardian serve *words` on a free port; gives its address. It is asked to end after the block, and must end with `expect`."""
+    wardian = os.environ.get("WARDIAN_BIN", str(Path(sys.executable).parent / "wardian"))
+    python_path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(
+        [wardian, "serve", *words, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": python_path},
+    )
+    said: list[str] = []
+    assert process.stdout is not None
+    assert process.stderr is not None
+    reader = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)
+    reader.start()
+    timer = threading.Timer(READY_S, process.kill)
+    timer.start()
+    try:
+        line = process.stdout.readline()
+        timer.cancel()
+        assert line.startswith("serving "), f"no server: {line}{''.join(said)}"
+        yield line.split()[1]
+    finally:
+        timer.cancel()
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        code = process.wait(60)
+        process.stdout.close()
+        reader.join(10)
+        process.stderr.close()
+    assert code == expect, f"the server ended with {code}: {''.join(said[-20:])}"
