@@ -1,0 +1,159 @@
+"""An episode of an environment of this process, step by step, with its lines of a trajectory."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from wardian.envs.action import Action, Message, Observation, Step, ToolCalls
+from wardian.envs.ending import EndCause, boundary
+from wardian.envs.environment import ToolEnvironment
+from wardian.rollouts.actions import sound
+from wardian.rollouts.play import CANCELLED
+from wardian.rollouts.recording import AttemptRecorder
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
+from wardian.tools.contract import Json, ToolCall
+from wardian.trainers.mcp.handle import Answer, EpisodeFailed, EpisodeOver
+
+UNDER_WAY_S = 1.0
+"""For a call that is under way when the agent leaves."""
+VERDICT_S = 20.0
+"""For the verdict then."""
+Write = Callable[[EpisodeStart | StepRecord | EpisodeEnd], None]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """An action that waits for its turn, and what came of it."""
+
+    action: Action
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    answer: Answer | None = None
+
+
+class LocalEpisode:
+    """One episode: `begin` it, let `run` work through what is asked, and `finish` it.
+
+    Whoever asks does not carry the action out: `run` does, in a task of its own, so that a caller who gives up ends nothing.
+    """
+
+    def __init__(self, env: ToolEnvironment, recorder: AttemptRecorder, write: Write) -> None:
+        self._env, self._recorder, self._write = env, recorder, write
+        self._asking, self._asked = _queue()
+        self._first = Observation("", 0)
+        self._schemas: Sequence[Mapping[str, Json]] = ()
+        self._began = time.perf_counter()
+        self._steps = 0
+        self.end: EpisodeEnd | None = None
+        """The last line; `None` while the episode runs."""
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Json]]:
+        """Its tools, in the OpenAI function format."""
+        return self._schemas
+
+    @property
+    def instructions(self) -> str:
+        """The first observation."""
+        return self._first.rendered
+
+    async def begin(self, task_id: str, seed: int) -> None:
+        """Reset to the task.
+
+        Raises:
+            TaskError, SandboxError: as the reset of an environment; the latter stands in the trajectory as a failed episode.
+        """
+        try:
+            self._first = await self._env.reset(task_id, seed)
+        except Exception as error:
+            ending = boundary(error)
+            if ending.cause == EndCause.INFRASTRUCTURE:
+                self._close("failed", ending.cause, ending.detail)
+            raise
+        self._schemas = self._env.tool_schemas
+        info = self._env.reset_info
+        self._write(self._recorder.start(self._first, info, round(info.task.start.timestamp() * 1000)))
+
+    async def run(self) -> None:
+        """Carry out what is asked, one after another, until cancelled."""
+        async for asked in self._asked:
+            asked.begun.set()
+            if self.end is None:
+                asked.answer = await self._step(asked.action)
+            asked.ended.set()
+
+    async def call(self, name: str, arguments: Mapping[str, Json]) -> Answer:
+        """As `EpisodeHandle.call`."""
+        return await self._ask(ToolCalls((ToolCall(name, dict(arguments)),)))
+
+    async def say(self, text: str) -> Answer:
+        """As `EpisodeHandle.say`."""
+        return await self._ask(Message(text))
+
+    async def leave(self) -> None:
+        """The agent has left: if it did anything, it has nothing more to say, and what it did is judged as it stands.
+
+        A call that is under way is waited for a moment, not longer: a client that left ends this process soon.
+        """
+        if self.end is not None or not self._steps:
+            return
+        last = self._put(Message(""))
+        with anyio.move_on_after(UNDER_WAY_S):
+            await last.begun.wait()
+        if last.begun.is_set():
+            with anyio.move_on_after(VERDICT_S):
+                await last.ended.wait()
+
+    def give_up(self, why: str) -> None:
+        """End what still runs, unscored. Idempotent."""
+        if self.end is None:
+            self._close(CANCELLED, CANCELLED, why)
+
+    def _put(self, action: Action) -> _Asked:
+        asked = _Asked(sound(action))
+        self._asking.send_nowait(asked)
+        return asked
+
+    async def _ask(self, action: Action) -> Answer:
+        asked = self._put(action)
+        await asked.ended.wait()
+        if asked.answer is not None:
+            return asked.answer
+        assert self.end is not None, "a step without an answer has ended the episode"
+        if self.end.outcome == "failed":
+            raise EpisodeFailed(self.end.end_cause)
+        raise EpisodeOver(self.end.end_cause)
+
+    async def _step(self, action: Action) -> Answer | None:
+        """Take the step; `None` when it broke the episode."""
+        began = time.perf_counter()
+        step = await self._env.step(action)
+        self._steps += 1
+        self._write(self._recorder.step(action, step, (time.perf_counter() - began) * 1000))
+        if step.done:
+            self._ended_by(step)
+        if step.failed is not None:
+            return None
+        seen = step.observation
+        return Answer(seen.rendered, seen.results[0], seen.incoming, str(step.info.end_cause))
+
+    def _ended_by(self, step: Step) -> None:
+        if step.failed is not None:
+            self._close("failed", step.info.end_cause, step.failed)
+        else:
+            self._close("terminated" if step.terminated else "truncated", step.info.end_cause, step=step)
+
+    def _close(self, outcome: str, cause: str, detail: str = "", step: Step | None = None) -> None:
+        verdict = step.info.verdict if step else None
+        wall_ms = (time.perf_counter() - self._began) * 1000
+        self.end = self._recorder.end(outcome, cause=str(cause), detail=detail, verdict=verdict, wall_ms=wall_ms)  # type: ignore[arg-type]
+        self._write(self.end)
+
+
+def _queue() -> "tuple[MemoryObjectSendStream[_Asked], MemoryObjectReceiveStream[_Asked]]":
+    """Unbounded: a program has as many calls under way as it has."""
+    return anyio.create_memory_object_stream[_Asked](inf)
