@@ -29,6 +29,8 @@ class EndCause(StrEnum):
     TOKENS = "tokens"
     VIRTUAL_TIME = "virtual_time"
     INVALID_STREAK = "invalid_streak"
+    STOPPED = "stopped"
+    """By a budget of whoever plays the episode, such as a trainer's number of turns."""
     INFRASTRUCTURE = "infrastructure"
     VERIFIER = "verifier"
     STATE_MISMATCH = "state_mismatch"

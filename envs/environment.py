@@ -156,6 +156,19 @@ class ToolEnvironment:
             NotReset: no episode runs; call `reset` first.
             CallInFlight: another step, reset, snapshot, restore or fork is under way.
         """
+        return await self._turn(action)
+
+    async def truncate(self) -> Step:
+        """End the episode as it stands, as one of its budgets would: for whoever plays it by a budget of their own.
+
+        The step has no result and the end cause `stopped`; its reward is what the state is worth. Cancelling it gives the episode up.
+
+        Raises:
+            NotReset, CallInFlight: as `step`.
+        """
+        return await self._turn(Ending(EndKind.TRUNCATED, EndCause.STOPPED))
+
+    async def _turn(self, action: Action | Ending) -> Step:
         episode = self._running()
         if episode.ended:
             raise NotReset("the episode has ended; its world stands only to be looked at")
@@ -340,9 +353,9 @@ class ToolEnvironment:
             self._schema_tokens[names] = rendering.schema_tokens(episode.toolbox.schemas(), self._tokenizer)
         return self._schema_tokens[names]
 
-    async def _take(self, episode: Episode, action: Action, turn: Turn) -> Step:
+    async def _take(self, episode: Episode, action: Action | Ending, turn: Turn) -> Step:
         try:
-            ending = await self._act(episode, action, turn)
+            ending = action if isinstance(action, Ending) else await self._act(episode, action, turn)
             seen = rendering.observation(turn.results, turn.words, self._tokenizer)
             episode.spend_tokens(seen.tokens)
             return await self._conclude(episode, turn, seen, ending or episode.over_budget())

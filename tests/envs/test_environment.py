@@ -119,6 +119,18 @@ async def test_a_budget_truncates_by_its_name(
         assert steps[-1].info.verdict is not None
 
 
+async def test_whoever_plays_an_episode_may_cut_it_off_and_it_is_judged_as_it_stands(make_env: MakeEnv, toy: WorldDefinition) -> None:
+    async with make_env(toy) as env:
+        await env.reset(TASK)
+        played = await env.step(LEND)
+        last = await env.truncate()
+        assert (last.truncated, last.terminated, last.failed, last.info.end_cause) == (True, False, None, "stopped")
+        assert (last.observation.rendered, last.info.events, last.info.verdict is not None) == ("", (), True)
+        assert played.info.fingerprint == last.info.fingerprint
+        with pytest.raises(NotReset):
+            await env.truncate()
+
+
 async def test_a_valid_call_ends_a_streak_of_invalid_ones(make_env: MakeEnv, toy: WorldDefinition) -> None:
     async with make_env(with_budgets(toy, Budgets(invalid_streak=2))) as env:
         await env.reset(TASK)

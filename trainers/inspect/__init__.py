@@ -12,5 +12,7 @@ Inspect imports this module by itself (entry point group `inspect_ai`), which re
 
 from wardian.trainers.inspect.config import CellConfig
 from wardian.trainers.inspect.sandbox import CellSandbox
+from wardian.trainers.inspect.task import wardian_task
+from wardian.trainers.inspect.tools import EpisodeTools
 
-__all__ = ["CellConfig", "CellSandbox"]
+__all__ = ["CellConfig", "CellSandbox", "EpisodeTools", "wardian_task"]

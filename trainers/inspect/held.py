@@ -107,6 +107,12 @@ class Shared(Generic[T]):
         if (entry := entries.get(key)) is not None:
             await self._leave(entries, key, entry)
 
+    async def close_all(self) -> None:
+        """Close everything of this event loop, whoever uses it."""
+        entries = self._entries()
+        while entries:
+            await entries.popitem()[1].held.close()
+
     async def _leave(self, entries: dict[Hashable, _Entry[T]], key: Hashable, entry: _Entry[T]) -> None:
         entry.users -= 1
         if entry.users <= 0 and entries.get(key) is entry:

@@ -1,6 +1,7 @@
 """Inspect as its users run it, without a display and without a log to keep."""
 
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -9,16 +10,20 @@ from inspect_ai import Task, eval
 from inspect_ai.log import EvalLog
 from inspect_ai.util import SandboxEnvironment
 
+from wardian.rollouts import ground
 from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
 from wardian.trainers.inspect import CellConfig, CellSandbox, cells
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for `worlds:faulty`
 
 CELLS = CellConfig(cells=2)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Inspect leaves streams of its own open."""
+    """What Inspect itself is warned of is not ours."""
     config.addinivalue_line("filterwarnings", "ignore:Unclosed <MemoryObject:ResourceWarning")
+    config.addinivalue_line("filterwarnings", "ignore:The 'initial' parameter is deprecated:DeprecationWarning")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -67,7 +72,8 @@ class CountedPool(CellPool):
 def pools(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CountedPool]]:
     """Every pool that a test opens; each lease of it must have been given back once."""
     CountedPool.made = []
-    monkeypatch.setattr(cells, "CellPool", CountedPool)
+    for module in (cells, ground):
+        monkeypatch.setattr(module, "CellPool", CountedPool)
     yield CountedPool.made
     for pool in CountedPool.made:
         assert sorted(map(id, pool.leased)) == sorted(map(id, pool.returned))
