@@ -79,18 +79,20 @@ async def all_of(*works: Callable[[], Awaitable[object]]) -> None:
         raise errors[0]
 
 
-async def go_on(world: World, toolbox: Toolbox, snapshot: Snapshot, copies: Sequence[FrozenDatabase]) -> None:
-    """Bring everything else to where it was, and prove the whole state.
+async def go_on(
+    world: World, toolbox: Toolbox, snapshot: Snapshot, copies: Sequence[FrozenDatabase], found_files: FileChanges | None
+) -> None:
+    """Bring everything else to where it was, and prove the whole state. `found_files`: what the cell has found changed when it laid them.
 
     Raises:
         LeakDetected: it has another fingerprint than the snapshot; names what differs.
         SandboxError: the cell is lost.
     """
-    files = FileChanges(dict(snapshot.files))
-    world.resume(snapshot.clock_ms, snapshot.streams, snapshot.memory, files)
+    world.resume(snapshot.clock_ms, snapshot.streams, snapshot.memory, found_files or FileChanges({}))
     held = [HeldCopy(copy, step, copy.fingerprint().root) for copy, step in zip(copies, snapshot.copy_steps, strict=True)]
     toolbox.adopt(held)
-    await world.refresh_files()
+    if found_files is None:
+        await world.refresh_files()
     found = world.fingerprint()
     if found.root != snapshot.fingerprint.root:
         raise LeakDetected(f"snapshot of {snapshot.task_id} at step {snapshot.step}", found.differences(snapshot.fingerprint))

@@ -103,7 +103,7 @@ class Stage:
             world = make_world(task, snapshot.seed, database, self.lease.cell if self.lease else None)
             toolbox = self._toolbox(task)
             self._held.callback(toolbox.close)
-            await go_on(world, toolbox, snapshot, copies)
+            await go_on(world, toolbox, snapshot, copies, self.lease.receipt.changes if self.lease else None)
         episode = self._episode(task, family, snapshot.seed, world, toolbox, self._conversation(task, family))
         remember(episode, snapshot)
         return episode

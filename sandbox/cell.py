@@ -154,6 +154,8 @@ class ResetReceipt:
     """Making the new start state; what the chamber itself measures of it is part of this."""
     verified_ms: float
     """The supervisor's own measurements, and the comparison. Time in queues of the host is in none of the three."""
+    changes: FileChanges | None = None
+    """What `changes` would find, where sealed files were laid and the cell has looked already; else `None`."""
 
     @property
     def total_ms(self) -> float:

@@ -99,7 +99,8 @@ class DockerCell(Cell):
         container = await self._prepare(clean_is_enough=laid is not None)
         container.begin()
         blobs = (laid.table, laid.data) if laid is not None else ()
-        result = (await self._ask(container, "restore", self.spec.timeouts.restore_s, blobs)).result
+        reply = await self._ask(container, "restore", self.spec.timeouts.restore_s, blobs)
+        result = reply.result
         if "unfit" in result:
             raise SnapshotRefused(f"cell {self.id}: files of a snapshot: {result['unfit']}")
         if "failed" in result:
@@ -114,7 +115,8 @@ class DockerCell(Cell):
             self._baseline = dict(leaves)
         self._epoch += 1
         verified_ms = result["verified_ms"] + (time.perf_counter() - began) * 1e3
-        return ResetReceipt(self.id, self.tier, self._epoch, found, result["ended_ms"], result["made_ms"], verified_ms)
+        changes = file_changes(reply.data) if laid is not None else None
+        return ResetReceipt(self.id, self.tier, self._epoch, found, result["ended_ms"], result["made_ms"], verified_ms, changes)
 
     async def seal_files(self, most_bytes: int = MOST_SEALED_BYTES) -> SealedFiles:
         container = self._running()
@@ -218,7 +220,7 @@ class DockerCell(Cell):
         reply = await self._ask(container, "changes", self.spec.timeouts.files_s)
         if "failed" in reply.result:
             raise await self._death(container, str(reply.result["failed"]), reply.result)
-        return FileChanges({path: file_change(entry) for path, entry in json.loads(reply.data).items()})
+        return file_changes(reply.data)
 
     async def deep_check(self) -> Mapping[str, str]:
         container = self._running()
@@ -343,6 +345,10 @@ def decode_result(reply: Reply) -> ExecResult:
 
 def file_info(row: Mapping[str, Any]) -> FileInfo:
     return FileInfo(row["path"], FileKind(row["kind"]), row["mode"], row["uid"], row["size"], row["target"])
+
+
+def file_changes(manifest: bytes) -> FileChanges:
+    return FileChanges({path: file_change(entry) for path, entry in json.loads(manifest).items()})
 
 
 def file_change(entry: Sequence[Any] | None) -> FileChange:

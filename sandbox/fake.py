@@ -81,7 +81,8 @@ class FakeCell(Cell):
             self.lost = True
             raise LeakDetected(f"cell {self.id}", found.differences(expected))
         self.epoch += 1
-        return ResetReceipt(self.id, self.tier, self.epoch, found, 0.0, self.script.restore_s * 1e3, 0.0)
+        changes = await self.changes() if files is not None and not files.empty else None
+        return ResetReceipt(self.id, self.tier, self.epoch, found, 0.0, self.script.restore_s * 1e3, 0.0, changes)
 
     async def seal_files(self, most_bytes: int = MOST_SEALED_BYTES) -> SealedFiles:
         self._require_chamber()

@@ -1768,12 +1768,16 @@ def measure_inside(settings: Settings) -> dict[str, str]:
 class Init:
     """The chamber's first process: builds the root, then forks a runner or worker for each request."""
 
-    def __init__(self, supervisor: Supervisor, channel: socket.socket, files: tuple[int, ...] = ()) -> None:
+    def __init__(self, supervisor: Supervisor, channel: socket.socket, laden: bool) -> None:
         self.settings = supervisor.settings
-        self.files = files
-        """Sealed files that the episode begins with: memory files of the table and of the data; empty for a clean start."""
-        self.laid = ""
-        """Digest of them, as they were found again after they were laid."""
+        self.laden = laden
+        """Whether the episode begins with sealed files, which come by the channel; else with a clean start."""
+        self.laid = self.changes = ""
+        """Digest of those files and manifest of what changed by them, as they were found again after they were laid."""
+        self.layer = self.answers = -1
+        """The child that lays them, and the pipe on which it tells."""
+        self.said = b""
+        """What it told so far."""
         self.memory = supervisor.memory
         self.layers = list(supervisor.stack)
         self.redirect = supervisor.redirect
@@ -1794,16 +1798,21 @@ class Init:
         mount("tmpfs", box, "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.disk_mib}m,mode=700,nr_inodes={settings.inodes}")
         for name in ("upper", "work", "root"):
             os.mkdir(f"{box}/{name}", 0o755)
-        if self.files:
-            self.laid = self.lay_files(f"{box}/upper")
+        mount("proc", f"{CELL}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        settings.proc = os.open(f"{CELL}/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.bound_kernel_objects()
+        loopback_up()
+        check(libc.sethostname(settings.hostname.encode(), len(settings.hostname)), "sethostname")
+        if self.laden:  # one that is built ahead waits here, since they must lie before the overlay stands
+            self.begin_laying(f"{box}/upper")
+            measure_inside(settings)  # see `run`
+            self.await_laid()
         os.utime(f"{box}/upper", (LAYER_TIME_S, LAYER_TIME_S))
         root = f"{box}/root"
         lower = ":".join([*(f"{CELL}/layers/{key}" for key in reversed(self.layers)), "/"])
         mount("overlay", root, "overlay", MS_NOSUID | MS_NODEV, f"lowerdir={lower},upperdir={box}/upper,workdir={box}/work{self.redirect}")
         self.upper = os.open(f"{box}/upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.base = os.open(f"{CELL}/base", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        mount("proc", f"{CELL}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        settings.proc = os.open(f"{CELL}/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         mount("proc", f"{root}/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2")
         for path, source in self.masks:
             mount(source, f"{root}{path}", None, MS_BIND)
@@ -1811,75 +1820,117 @@ class Init:
         mount("shm", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, f"size={settings.shm_mib}m,mode=1777,nr_inodes=4096")
         mount("mqueue", f"{root}/dev/mqueue", "mqueue", MS_NOSUID | MS_NODEV | MS_NOEXEC)
         mount("devpts", f"{root}/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=64")
-        self.bound_kernel_objects()
-        loopback_up()
-        check(libc.sethostname(settings.hostname.encode(), len(settings.hostname)), "sethostname")
         os.chdir(root)
         mount(".", "/", None, MS_MOVE)  # the engine's seccomp profile blocks pivot_root
         os.chroot(".")
         os.chdir("/")
 
-    def lay_files(self, upper: str) -> str:
-        """Make the sealed files, before the first process of the agent; gives their digest as read back.
+    def begin_laying(self, upper: str) -> None:
+        """Fork the child that makes the sealed files, before the first process of the agent, so that nothing of them stays in init.
 
-        A child does it, so that nothing of them stays in init. For an upper layer, which is not mounted yet, it is shut in there. In the
-        `fresh` tier it makes them as the agent's user, who could have made each of them.
+        It waits for them by the channel, and writes to a pipe: `+` once they are laid, then how they read back, or `!` and why they
+        cannot be. For an upper layer, which is not mounted yet, it is shut in there. In the `fresh` tier it makes them as the agent's user,
+        who could have made each of them.
         """
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
-        pid = os.fork()
-        if pid == 0:
-            said = b"!it ended"
-            try:
-                said = (self.laid_in(upper) if upper else self.laid_over()).encode()
-            except BaseException as error:  # noqa: BLE001 - the child must always answer, and never return into init's code
-                said = f"!{type(error).__name__}: {error}".encode("utf-8", "replace")[:SAID]
-            finally:
-                os.write(theirs, said)
-                os._exit(0)
-        os.close(theirs)
-        with os.fdopen(ours, "rb") as answers:
-            said = answers.read()
-        os.waitpid(pid, 0)
-        if not said or said.startswith(b"!"):
-            raise Unfit(f"they cannot be laid: {said[1:].decode('utf-8', 'replace')}")
-        return said.decode()
+        self.answers, said = os.pipe2(os.O_CLOEXEC)
+        self.layer = os.fork()
+        if self.layer:
+            os.close(said)
+            return
+        try:
+            digest, changes = self.lay_in(upper, said) if upper else self.lay_over(said)
+            os.write(said, f"{digest} {json.dumps(changes)}".encode())
+        except BaseException as error:  # noqa: BLE001 - the child must always answer, and never return into init's code
+            os.write(said, f"!{type(error).__name__}: {error}".encode("utf-8", "replace")[:SAID])
+        finally:
+            os._exit(0)
 
-    def laid_in(self, upper: str) -> str:
-        settings, rows = self.settings, json.loads(whole(self.files[0]))
-        if not self.redirect and any(OVERLAY[1] in row[8] for row in rows):
-            raise Unfit("directories were renamed, and the overlay of this kernel has no redirect_dir")
+    def await_laid(self) -> None:
+        """Wait until the files have come and are laid."""
+        self.said = os.read(self.answers, 1)
+        if not self.said:  # none came: the supervisor is gone
+            os._exit(0)
+        if self.said != b"+":
+            self.read_back()
+
+    def read_back(self) -> None:
+        """Wait for what was found of the files after they were laid.
+
+        Raises:
+            Unfit: they cannot be laid; says why.
+        """
+        with open(self.answers, "rb") as answers:
+            said = (self.said + answers.read()).removeprefix(b"+").decode("utf-8", "replace")
+        os.waitpid(self.layer, 0)
+        if not said or said.startswith("!"):
+            raise Unfit(f"they cannot be laid: {said[1:] or 'it ended'}")
+        self.laid, _, self.changes = said.partition(" ")
+
+    def awaited(self) -> list[int]:
+        """Memory files of the table and of the data, once they have come."""
+        files = receive(self.channel)[3]
+        if not files:
+            os._exit(0)
+        return files
+
+    def lay_in(self, upper: str, said: int) -> tuple[str, dict[str, tuple[Any, ...] | None]]:
+        settings = self.settings
         base = os.open(f"{CELL}/base", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        os.setgroups(sorted({settings.uid if row[5] == AGENT else row[5] for row in rows})[:32])  # else a mode loses its setgid bit
         os.chdir(upper)
         os.chroot(".")
         top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.found_in(top, base)  # brings the pages in that it needs, where there is time
+        table, data = self.awaited()
+        rows = json.loads(whole(table))
+        if not self.redirect and any(OVERLAY[1] in row[8] for row in rows):
+            raise Unfit("directories were renamed, and the overlay of this kernel has no redirect_dir")
+        os.setgroups(sorted({settings.uid if row[5] == AGENT else row[5] for row in rows})[:32])  # else a mode loses its setgid bit
         keep_capabilities(CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_SYS_ADMIN)
-        Laying(top, settings.uid, rows, self.files[1], over=False).lay()
+        Laying(top, settings.uid, rows, data, over=False).lay()
         Provenance(base, settings.uid, rows).check()
-        sealing = Sealing(settings.uid, sys.maxsize)
+        os.write(said, b"+")
+        return self.found_in(top, base)
+
+    def found_in(self, top: int, base: int) -> tuple[str, dict[str, tuple[Any, ...] | None]]:
+        """Digest of what stands in an upper layer, and its manifest."""
+        sealing = Sealing(self.settings.uid, sys.maxsize)
         sealing.walk(top, "", 1)
         sealing.finish()
-        return sealing.digest
+        return sealing.digest, self.changes_below(top, base)
 
-    def laid_over(self) -> str:
-        settings = self.settings
+    def lay_over(self, said: int) -> tuple[str, dict[str, tuple[Any, ...] | None]]:
+        settings, (table, data) = self.settings, self.awaited()
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                rows = json.loads(whole(self.files[0]))
+                rows = json.loads(whole(table))
                 top = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                become_agent(settings, [top, *self.files, self.channel.fileno()])
-                Laying(top, settings.uid, rows, self.files[1], over=True).lay()
+                become_agent(settings, [top, table, data, self.channel.fileno()])
+                Laying(top, settings.uid, rows, data, over=True).lay()
                 code = 0
             finally:
                 os._exit(code)
         if os.waitpid(pid, 0)[1]:
             raise Unfit("the agent's user could not make them")
+        os.write(said, b"+")
         sealing = ChangeSealing(settings.uid, sys.maxsize, self.before)
         sealing.places(self.places)
         sealing.finish()
-        return sealing.digest
+        return sealing.digest, self.changes_below(-1, -1)
+
+    def changes_below(self, upper: int, base: int) -> dict[str, tuple[Any, ...] | None]:
+        """What differs from the start: in an upper layer on its base, or in the `fresh` tier in all places where anything can.
+
+        Raises:
+            TooMuch: it is more than may be listed.
+        """
+        settings, allowance = self.settings, Allowance(max(self.settings.disk_mib, 32) * 8 << 20)
+        if settings.tier == "fresh":
+            return compare_trees(self.before, tree([place for place in self.places if os.path.isdir(place)], settings.uid, allowance))
+        manifest = Manifest(upper, base, settings.uid, allowance)
+        manifest.walk(upper, "", "")
+        return manifest.found
 
     def bound_kernel_objects(self) -> None:
         """Bound what outlives a command and what the cell's memory limit does not count. A kernel without one of them has none to bound."""
@@ -1904,12 +1955,13 @@ class Init:
             keep_capabilities(CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
             self.places = writable_places(self.settings.uid)
             self.before = tree(self.places, self.settings.uid, unlimited())
-            if self.files:
-                self.laid = self.lay_files("")
-        for descriptor in self.files:
-            os.close(descriptor)
+            if self.laden:
+                self.begin_laying("")
+                self.await_laid()
         install_seccomp()
-        if chamber:
+        if self.laden:
+            self.read_back()
+        elif chamber:
             measure_inside(self.settings)  # brings the pages in that it needs; what counts is measured once the chamber is taken
         if receive(self.channel)[1] == 0:
             os._exit(0)
@@ -1921,7 +1973,7 @@ class Init:
             leaves["upper"] = ",".join(sorted(os.listdir(self.upper)))
         if not chamber:
             leaves["files"] = short(repr(sorted(self.before.items())))
-        answer(self.channel, 0, {"leaves": leaves})
+        answer(self.channel, 0, {"leaves": leaves}, self.changes.encode())
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(-1)
         self.serve()
@@ -2000,14 +2052,8 @@ class Init:
             os._exit(0)
 
     def answer_changes(self, request_id: int) -> None:
-        settings, allowance = self.settings, Allowance(max(self.settings.disk_mib, 32) * 8 << 20)
         try:
-            if settings.tier == "chamber":
-                manifest = Manifest(self.upper, self.base, settings.uid, allowance)
-                manifest.walk(self.upper, "", "")
-                found = manifest.found
-            else:
-                found = compare_trees(self.before, tree([place for place in self.places if os.path.isdir(place)], settings.uid, allowance))
+            found = self.changes_below(self.upper, self.base)
         except TooMuch as much:
             answer(self.channel, request_id, {"failed": str(much), "cause": POLICY})
             return
@@ -2082,8 +2128,12 @@ class Supervisor:
         self.identities: dict[str, str] = {}
         self.init = 0
         self.channel: socket.socket | None = None
-        self.spare: tuple[int, socket.socket] | None = None
-        """Init and channel of the next chamber, built ahead: it stands, and waits to be measured."""
+        self.spares: dict[bool, tuple[int, socket.socket]] = {}
+        """Init and channel of the next chambers, built ahead: `False` stands, and waits to be measured; `True` waits for sealed files."""
+        self.kinds = {False}
+        """Those that are built ahead: one for sealed files once a restore had some."""
+        self.changes = bytearray()
+        """What the newest chamber's init said of the sealed files that were laid in it: their manifest, as JSON; empty without any."""
         self.slow: set[int] = set()
         """Children at work on something slow."""
         self.pending: set[int] = set()
@@ -2279,34 +2329,34 @@ class Supervisor:
     def make(self, files: tuple[int, ...]) -> dict[str, str]:
         """Take the chamber that was built ahead, or build one; gives the leaves that its init measures now.
 
-        One that begins with sealed files is always built, since they must lie before its overlay stands.
+        One that begins with sealed files is another, since they must lie before its overlay stands.
         """
         self.memory.begin()
-        spare, self.spare = (None, self.spare) if files else (self.spare, None)
+        spare = self.spares.pop(bool(files), None)
         if spare is not None:
             self.init, self.channel = spare
             with contextlib.suppress(OSError):  # it did not come up, as in a container at its limits
-                return self.report()
+                return self.report(files)
             self.finish_end(self.begin_end())
-        self.init, self.channel = self.spawn(files)
-        return self.report()
+        self.init, self.channel = self.spawn(bool(files))
+        return self.report(files)
 
     def build_ahead(self) -> None:
         """Build the next chamber while this one is in use. It shares nothing with it but the container's limits."""
-        if self.settings.tier == "chamber" and self.spare is None:
-            with contextlib.suppress(OSError):  # the next `make` builds one
-                self.spare = self.spawn()
+        if self.settings.tier == "chamber":
+            for laden in self.kinds - set(self.spares):
+                with contextlib.suppress(OSError):  # the next `make` builds one
+                    self.spares[laden] = self.spawn(laden)
 
-    def discard_spare(self) -> None:
-        """End the chamber that was built ahead, whose layers are no longer those of the next one."""
-        spare, self.spare = self.spare, None
-        if spare is not None:
-            os.kill(spare[0], signal.SIGKILL)
-            os.waitpid(spare[0], 0)
-            spare[1].close()
+    def discard_spares(self, *kinds: bool) -> None:
+        """End chambers that were built ahead: they have ended, or their layers are no longer those of the next one."""
+        for pid, channel in [self.spares.pop(laden) for laden in kinds if laden in self.spares]:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            channel.close()
 
-    def spawn(self, files: tuple[int, ...] = ()) -> tuple[int, socket.socket]:
-        """Start a chamber's init, which builds at once, and measures and reports once it is told to."""
+    def spawn(self, laden: bool) -> tuple[int, socket.socket]:
+        """Start a chamber's init, which builds at once, and measures and reports once it is told to. `laden`: it is given sealed files."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         flags = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET if self.settings.tier == "chamber" else 0
         try:
@@ -2324,8 +2374,8 @@ class Supervisor:
                 null = os.open("/dev/null", os.O_RDWR)
                 os.dup2(null, 0)
                 os.dup2(null, 1)
-                close_all_but([theirs.fileno(), self.memory.descriptor, *files])
-                Init(self, theirs, files).run()
+                close_all_but([theirs.fileno(), self.memory.descriptor])
+                Init(self, theirs, laden).run()
             except Unfit as problem:
                 receive(theirs)  # what is unread at the end would take the place of the answer
                 answer(theirs, 0, {"unfit": str(problem)[:SAID]})
@@ -2336,21 +2386,25 @@ class Supervisor:
         theirs.close()
         return pid, ours
 
-    def report(self) -> dict[str, str]:
-        """Have the new chamber's init measure, and give what it says.
+    def report(self, files: tuple[int, ...]) -> dict[str, str]:
+        """Have the new chamber's init lay the sealed files where there are some, and measure; gives what it says.
 
         Raises:
             OSError: it could not be built, or has ended.
             Unfit: the sealed files that it was to begin with cannot be laid.
         """
         assert self.channel is not None
+        if files:
+            self.channel.sendmsg([HEADER.pack(0, 0, REQUEST)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))])
         self.channel.send(HEADER.pack(0, 0, REQUEST))
+        self.changes = bytearray()
         while True:
             _, kind, body, _ = receive(self.channel)
             if kind == 0:
                 raise OSError(errno.ECHILD, "the chamber's init ended before it was ready")
             if kind == END:
                 break
+            self.changes += body
         report = json.loads(body)
         if "unfit" in report:
             raise Unfit(report["unfit"])
@@ -2360,15 +2414,20 @@ class Supervisor:
         return leaves
 
     def measure_outside(self) -> dict[str, str]:
-        """Leaves that the supervisor tells: layers, and that nothing but itself and the new init runs in the container."""
-        allowed = {1, self.init, self.spare[0] if self.spare else 0}
+        """Leaves that the supervisor tells: layers, and that nothing but itself, the new init and what is built ahead runs here."""
+        ahead = {laden: pid for laden, (pid, _) in self.spares.items()}
+        allowed, layers = {1, self.init, *ahead.values()}, 0
         strangers = []
         for name in os.listdir("/proc"):
             if name.isdigit() and int(name) not in allowed:
                 try:
-                    strangers.append(read_text(f"/proc/{name}/stat").partition(")")[0].partition("(")[2] or name)
+                    program, _, rest = read_text(f"/proc/{name}/stat").partition(")")
                 except OSError:
                     continue
+                if int(rest.split()[1]) == ahead.get(True) and not layers:  # the child that will lay the files
+                    layers += 1
+                else:
+                    strangers.append(program.partition("(")[2] or name)
         return {"strangers": ",".join(sorted(strangers)), "layers": self.measure_layers()}
 
     def measure_layers(self) -> str:
@@ -2381,8 +2440,8 @@ class Supervisor:
                 rows.append(f"{key[:12]}=laid")
         return ",".join(rows)
 
-    def restore(self, files: tuple[int, ...]) -> dict[str, Any]:
-        """End what was, make it anew, with sealed files where there are some, and tell what stands there now."""
+    def restore(self, request_id: int, files: tuple[int, ...]) -> dict[str, Any]:
+        """End what was, make it anew, with sealed files where there are some, and tell what stands there now; their manifest as data."""
         while self.slow:  # one that has answered may not be gone yet
             os.waitpid(self.slow.pop(), 0)
         times = [time.monotonic()]
@@ -2403,6 +2462,8 @@ class Supervisor:
         leaves.update(self.measure_outside())
         times.append(time.monotonic())
         self.epoch += 1
+        for start in range(0, len(self.changes), CHUNK):
+            send_frame(request_id, DATA, bytes(self.changes[start : start + CHUNK]))
         made, ended, verified = ((b - a) * 1e3 for a, b in itertools.pairwise(times))
         return {
             "leaves": leaves,
@@ -2463,7 +2524,8 @@ class Supervisor:
         elif operation == "layer":
             self.receive_layer(request_id, request, descriptors)
         elif operation == "restore":
-            self.guarded(request_id, lambda: self.restore(tuple(descriptors)))
+            self.kinds.add(bool(descriptors))
+            self.guarded(request_id, lambda: self.restore(request_id, tuple(descriptors)))
             self.build_ahead()
         elif operation == "deep":
             self.in_child(request_id, self.deep)
@@ -2500,7 +2562,7 @@ class Supervisor:
             for path, mode, size in table:
                 files.append((path, mode, os.pread(descriptors[1], size, at), self.settings.uid))
                 at += size
-            self.discard_spare()
+            self.discard_spares(False, True)
             self.add_layer(request["key"], files)
             return {}
 
@@ -2605,8 +2667,8 @@ class Supervisor:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if found is None or found.si_pid == self.init:
                     return
-                if self.spare is not None and found.si_pid == self.spare[0]:
-                    self.discard_spare()
+                if ended := [laden for laden, (pid, _) in self.spares.items() if pid == found.si_pid]:
+                    self.discard_spares(*ended)
                 else:
                     os.waitpid(found.si_pid, 0)
                     self.slow.discard(found.si_pid)

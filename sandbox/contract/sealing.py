@@ -125,8 +125,9 @@ class SealContract(CellSuite):
             await cell.restore()
             assert await printed(other, TIMES) == await printed(cell, TIMES)
             for place in (other, cell):
-                await place.restore(files)
-                assert (await place.changes()).digest == changes.digest
+                found = (await place.restore(files)).changes
+                assert found == await place.changes()
+                assert found == changes
                 assert (await place.seal_files()).key == files.key
                 assert await printed(place, SHOWN) == shown
                 assert await printed(place, "rm -rf taken/deep; echo on > given/a.txt; cat given/a.txt") == "on\n"

@@ -75,6 +75,8 @@ async def state_of(cell: Cell) -> str:
 async def test_a_process_beside_the_chamber_is_caught(argv: tuple[str, ...], engine: Engine, image: str) -> None:
     async with CellPool(CellSpec(image, layers=(GIVEN,)), 1, engine=engine) as pool:
         async with pool.lease() as lease:
+            await lease.cell.write_files(GIVEN)
+            await lease.cell.restore(await lease.cell.seal_files())  # from here on a chamber for sealed files stands ahead too
             await as_root(engine, lease.cell.id, *argv)
         await assert_caught(pool, engine, lease.cell.id, "strangers")
 
