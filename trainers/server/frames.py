@@ -3,8 +3,9 @@
 A socket without a name has a lease of its own, which ends with it. One with `?session_id=NAME` is tied to the lease of that name, and
 leaves it open when it goes: with `create=1` the lease is made where there is none, with `takeover=1` an older socket of it is let go of,
 as after a lost connection. A frame of type `close` ends the lease, but not over a socket that is tied to it with neither: OpenEnv's tool
-client makes a lease over HTTP, sends `close` whenever it disconnects, and counts on finding the lease again. A frame may have an `id`; its reply has the same one, and a frame that is sent again with its id gets the
-reply that was made.
+client makes a lease over HTTP, sends `close` whenever it disconnects, and counts on finding the lease again.
+
+A frame may have an `id`; its reply has the same one, and a frame that is sent again with its id gets the reply that was made.
 """
 
 import json
