@@ -73,6 +73,7 @@ def router(sessions: Sessions, world: ServedWorld | None) -> APIRouter:
             "description": served.world.title,
             "version": __version__,
             "worlds": list(sessions.worlds),
+            "world_versions": {name: one.world.version for name, one in sessions.worlds.items()},
             "splits": [one.value for one in served.splits],
             "capabilities": {
                 "set_state": True,

@@ -43,7 +43,7 @@ def router(sessions: Sessions) -> APIRouter:
     @routes.post("/sessions/{name}/reset")
     async def reset(name: str, body: Body) -> Body:
         """Begin an episode."""
-        session, ask = sessions.find(name), checked(Reset, body)
+        session, ask = sessions.find(name), checked(Reset, _asked(body))
         return await session.answer("reset", _id(body), lambda: session.reset(ask))
 
     @routes.post("/sessions/{name}/step")
@@ -66,14 +66,14 @@ def router(sessions: Sessions) -> APIRouter:
     async def restore(name: str, body: Body) -> Body:
         """Go on from a snapshot, which may be another lease's."""
         session = sessions.find(name)
-        key: Key = checked(Key, {field: value for field, value in body.items() if field != "id"})
+        key: Key = checked(Key, _asked(body))
         return await session.answer("restore", _id(body), lambda: session.restore(key.snapshot))
 
     @routes.post("/sessions/{name}/fork")
     async def fork(name: str, body: Body) -> Body:
         """Make leases whose episodes go on as this one's."""
         session = sessions.find(name)
-        ask: Fork = checked(Fork, {field: value for field, value in body.items() if field != "id"})
+        ask: Fork = checked(Fork, _asked(body))
 
         async def make_forks() -> dict[str, Json]:
             return {"sessions": [leased(one) for one in await sessions.fork(session, ask.count, ask.prefix)]}
@@ -92,6 +92,11 @@ def router(sessions: Sessions) -> APIRouter:
         return sessions.counted()
 
     return routes
+
+
+def _asked(body: Body) -> Body:
+    """All but the id of the call."""
+    return {field: value for field, value in body.items() if field != "id"}
 
 
 def _id(body: Body) -> str:
