@@ -1,13 +1,17 @@
 """A server for tests: `wardian serve` in a process of its own, as a user starts it. Standard library alone, for any environment."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 FAULTY = "worlds:faulty"
@@ -48,3 +52,15 @@ def served(*words: str, expect: int = 0) -> Iterator[str]:
         reader.join(10)
         process.stderr.close()
     assert code == expect, f"the server ended with {code}: {''.join(said[-20:])}"
+
+
+def asked(url: str, body: Any = None, token: str = "", method: str | None = None) -> tuple[int, Any]:
+    """Status and JSON of an HTTP request."""
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=30) as reply:
+            return reply.status, json.loads(reply.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())

@@ -2,6 +2,7 @@
 
 EpisodeFailed   *we* broke it: over, and not scored
 EpisodeOver     it ended before; nothing that is asked now does anything
+EpisodeBusy     somebody else acts in it just now; nothing was done
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,10 @@ class EpisodeOver(Exception):
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
         self.cause = cause
+
+
+class EpisodeBusy(Exception):
+    """The call was not carried out, since another one, not of this program, is under way. It can be made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class EpisodeHandle(Protocol):
         Raises:
             EpisodeFailed: we broke it, now or before.
             EpisodeOver: it ended before.
+            EpisodeBusy: somebody else acts in it.
         """
         ...
 
@@ -73,5 +79,6 @@ class EpisodeHandle(Protocol):
         Raises:
             EpisodeFailed: we broke it, now or before.
             EpisodeOver: it ended before.
+            EpisodeBusy: somebody else acts in it.
         """
         ...

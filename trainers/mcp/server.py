@@ -32,7 +32,7 @@ from mcp_types import (
 
 from wardian import __version__
 from wardian.tools.contract import Json, Status
-from wardian.trainers.mcp.handle import Answer, EpisodeFailed, EpisodeHandle, EpisodeOver
+from wardian.trainers.mcp.handle import Answer, EpisodeBusy, EpisodeFailed, EpisodeHandle, EpisodeOver
 
 SAY, READ = "send_message", "read_task"
 TASK_URI = "wardian://episode/task"
@@ -120,6 +120,8 @@ class _Episode:
             return _result(await self.handle.say(arguments["text"]))
         except EpisodeOver as over:
             return _refused(f"{over_text(over.cause)} This call did nothing. Stop.")
+        except EpisodeBusy as busy:
+            return _refused(f"Nothing was done: {busy}. Try again.")
         except EpisodeFailed as failed:
             raise MCPError(
                 FAILED, failed_text(failed.kind), {"episode_over": True, "scored": False, "failure_kind": failed.kind}
@@ -151,7 +153,7 @@ def over_text(cause: str) -> str:
 
 def failed_text(kind: str) -> str:
     """What an agent program reads when we broke its episode."""
-    return f"the episode is over and not scored: our {kind} failed, which is no fault of the agent's; stop"
+    return f"the episode is over and not scored, through no fault of the agent's ({kind}); stop"
 
 
 def _result(answer: Answer) -> CallToolResult:

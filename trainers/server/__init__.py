@@ -14,6 +14,7 @@ access      who may ask, how much, and how often
 frames      WebSocket
 rpc         JSON-RPC under /mcp
 leases      leases over HTTP
+episodes    a lease's episode as a tool server
 catalog     tasks, schemas, health
 app         all of it as one application
 running     the process: address, signals, drain

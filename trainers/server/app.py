@@ -14,7 +14,7 @@ from wardian.envs.errors import EnvsError
 from wardian.rollouts.errors import UsageProblem
 from wardian.sandbox.errors import SandboxError
 from wardian.tools.contract import Json
-from wardian.trainers.server import catalog, leases
+from wardian.trainers.server import catalog, episodes, leases
 from wardian.trainers.server.access import Access
 from wardian.trainers.server.counters import Counters
 from wardian.trainers.server.frames import Sockets
@@ -70,6 +70,7 @@ def application(sessions: Sessions, options: ServeOptions) -> Access:
         app.include_router(catalog.router(sessions, world), prefix=f"/{name}")
         app.add_api_route(f"/{name}/openapi.json", app.openapi, include_in_schema=False)
     app.include_router(catalog.whole(sessions))
+    app.router.routes.extend(episodes.routes(sessions))
 
     @app.websocket("/ws")
     async def first(socket: WebSocket) -> None:

@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from wardian.tools.contract import Json
 from wardian.trainers.server import rpc
+from wardian.trainers.server.episodes import INSTALLED
 from wardian.trainers.server.problems import Code, Problem, problem_of
 from wardian.trainers.server.session import Session
 from wardian.trainers.server.sessions import Sessions
@@ -180,7 +181,7 @@ def leased(session: Session) -> dict[str, Json]:
         "ttl_s": session.ttl_s,
         "lifetime_s": session.shared.limits.lifetime_s,
         "policy_token": session.policy_token,
-        "mcp_path": f"/episodes/{session.name}/mcp",
+        "mcp_path": f"/episodes/{session.name}/mcp" if INSTALLED else None,
     }
 
 

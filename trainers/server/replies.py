@@ -24,6 +24,9 @@ class Course:
     episode_id: str
     steps: int = 0
     done: bool = False
+    end_cause: str = ""
+    failed: bool = False
+    """It is over through us."""
     components: dict[str, float] = field(default_factory=dict)
     """Sums so far."""
 
@@ -34,9 +37,16 @@ class Course:
 
     def add(self, step: Step) -> None:
         """Take in a step."""
-        self.steps, self.done = step.info.step, step.done
+        self.steps = step.info.step
+        if step.done:
+            self.end(str(step.info.end_cause), failed=step.failed is not None)
         for name, value in step.reward_components.items():
             self.components[name] = self.components.get(name, 0.0) + value
+
+    def end(self, cause: str, *, failed: bool = False) -> None:
+        """It is over. Once."""
+        if not self.done:
+            self.done, self.end_cause, self.failed = True, cause, failed
 
     def named(self) -> dict[str, Json]:
         """Which episode it is."""

@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from wardian.envs.ending import Ending, EndKind, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import NotReset
+from wardian.rollouts.play import CANCELLED
 from wardian.sandbox.errors import LeakDetected, SandboxError
 from wardian.tools.contract import Json
 from wardian.trainers.server import replies
@@ -58,6 +59,8 @@ class Session:
     """Opens the tools of this lease's episode, and nothing else."""
     created: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
+    turns: anyio.Lock = field(default_factory=anyio.Lock)
+    """For callers that wait for each other, as the calls of one agent program do; all others are refused while a call is under way."""
     sockets: int = 0
     """A socket that is open is a heartbeat."""
     closed: str = ""
@@ -333,12 +336,12 @@ class Session:
 
     def _fail_episode(self, ending: Ending) -> None:
         if self.course is not None:
-            self.course.done = True
+            self.course.end(str(ending.cause), failed=True)
         if self._episode_log is not None:
             self._episode_log.fail(ending)
 
     def _cancel_episode(self, why: str) -> None:
         if self.course is not None:
-            self.course.done = True
+            self.course.end(CANCELLED)
         if self._episode_log is not None:
             self._episode_log.cancel(why)

@@ -97,17 +97,19 @@ async def connected_modern(mode: str, *, command: Sequence[str] = (), url: str =
 
 @asynccontextmanager
 async def connected_older(mode: str, *, command: Sequence[str] = (), url: str = "", token: str = "") -> AsyncIterator[Connected]:
+    import httpx  # type: ignore[import-not-found] # mcp 2 has another
     from mcp import ClientSession, McpError, StdioServerParameters  # type: ignore[attr-defined] # of mcp 1
     from mcp.client.stdio import stdio_client
-    from mcp.client.streamable_http import streamablehttp_client  # type: ignore[attr-defined] # of mcp 1
+    from mcp.client.streamable_http import streamable_http_client
 
-    if command:
-        line: Any = stdio_client(StdioServerParameters(command=command[0], args=list(command[1:]), env=dict(os.environ)))
-    else:
-        line = streamablehttp_client(url, headers={"Authorization": f"Bearer {token}"})
-    async with line as streams, ClientSession(streams[0], streams[1]) as session:
-        started = await session.initialize()
-        yield Connected(session, started.instructions, McpError)
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
+        if command:
+            line: Any = stdio_client(StdioServerParameters(command=command[0], args=list(command[1:]), env=dict(os.environ)))
+        else:
+            line = streamable_http_client(url, http_client=http)
+        async with line as streams, ClientSession(streams[0], streams[1]) as session:
+            started = await session.initialize()
+            yield Connected(session, started.instructions, McpError)
 
 
 Connect = Callable[..., AbstractAsyncContextManager[Connected]]
@@ -121,6 +123,11 @@ def connect() -> Connect:
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture
+def newest() -> str:
+    return MODES[0]
 
 
 @pytest.fixture(autouse=True)

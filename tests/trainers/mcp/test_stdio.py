@@ -54,9 +54,9 @@ async def test_an_episode_is_played_to_success(connect: Connect, mode: str, comm
     assert (end.succeeded, end.policy, end.policy_checkpoint) == (True, "mcp", "agent-1")
 
 
-async def test_the_task_is_there_for_every_kind_of_program(connect: Connect, mode: str, command: Sequence[str], tmp_path: Path) -> None:
+async def test_the_task_is_there_for_every_kind_of_program(connect: Connect, newest: str, command: Sequence[str], tmp_path: Path) -> None:
     """Also: a program that does nothing and leaves is not judged."""
-    async with connect(mode, command=command) as client:
+    async with connect(newest, command=command) as client:
         told = client.instructions
         seen = [await client.prompt("task"), await client.resource("wardian://episode/task"), *(await client.call("read_task")).texts]
     assert "Echo the word" in told
@@ -76,8 +76,8 @@ async def test_a_budget_that_ends_it_is_said(connect: Connect, command: Sequence
     assert (len(actions), end.outcome, end.end_cause, end.mask) == (6, "truncated", "steps", 1)
 
 
-async def test_what_we_break_is_an_error_of_the_protocol(connect: Connect, mode: str, command: Sequence[str], tmp_path: Path) -> None:
-    async with connect(mode, command=command) as client:
+async def test_what_we_break_is_an_error_of_the_protocol(connect: Connect, newest: str, command: Sequence[str], tmp_path: Path) -> None:
+    async with connect(newest, command=command) as client:
         await client.call("echo", text="amber")
         problems = []
         for tool in ("breaks_us", "echo"):

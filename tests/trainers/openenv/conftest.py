@@ -1,15 +1,13 @@
 """A server, and OpenEnv's own clients to it."""
 
-import json
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..serving import FAULTY, served
+from ..serving import FAULTY, asked, served
 
 TOKEN = "a-token-of-some-length"
 SESSIONS = 4
@@ -33,18 +31,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 Ask = Callable[..., Any]
-
-
-def asked(url: str, body: Any = None, token: str = "", method: str | None = None) -> tuple[int, Any]:
-    """Status and JSON of an HTTP request."""
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
-    data = None if body is None else json.dumps(body).encode()
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=30) as reply:
-            return reply.status, json.loads(reply.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read())
 
 
 @pytest.fixture
