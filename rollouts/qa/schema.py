@@ -37,7 +37,7 @@ def _look(where: Path, here: str, found: Outcome) -> None:
             checkpoints |= set() if isinstance(record, RunRecord) else {record.policy_checkpoint}
     found.evidence.append(f"{lines} lines in {where}, against the schema and each other")
     found.figures[str(where)] = {"lines": lines, "wrong": len(wrong), "checkpoints": sorted(checkpoints)}
-    found.findings += wrong[:SHOWN]
+    found.findings += list(dict.fromkeys(wrong))[:SHOWN]
 
 
 def _unversioned(record: AnyLine, here: str) -> Iterator[str]:

@@ -110,6 +110,8 @@ def test_the_command_gives_an_object_and_a_page_that_fetches_nothing(wardian: An
     html = (tmp_path / "qa.html").read_text()
     assert html.count("<svg") == 6
     assert not re.search(r"""<script|<img|<link|@import|(src|href)=(?!["']?#)|url\((?!#)""", html)
+    other = CliRunner().invoke(build_app(), ["qa", "toy", "--trajectories", str(tmp_path / "out")])
+    assert (other.exit_code, "holds episodes of the world shelf; give a folder of toy" in " ".join(other.stderr.split())) == (2, True)
 
 
 @pytest.mark.parametrize(

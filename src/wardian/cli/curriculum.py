@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from wardian.cli import database, grounds
 from wardian.cli.console import errors_end_the_command, find_modules_here, run_until_signal, stderr
@@ -82,7 +82,7 @@ def pool(file: File, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps([_entry(one) for one in found]))
         return
-    table = Table("task", "seed", "faults", "failed by", "ended by", "step", "snapshot")
+    table = Table(Column("task", overflow="fold"), "seed", "faults", "failed by", "ended by", "step", Column("snapshot", overflow="fold"))
     for one in found:
         cells = (str(one.task_id), str(one.seed), one.faults.name, one.policy, one.end_cause, str(one.step or "-"), one.snapshot or "-")
         table.add_row(*cells)

@@ -17,6 +17,7 @@ from rich.table import Table
 from wardian.cli import database
 from wardian.cli.console import errors_end_the_command, find_modules_here, stderr, visible
 from wardian.cli.own import TasksFile, Template, settle
+from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import profile
 from wardian.envs.taskfile.opening import keep_copy
 from wardian.rollouts.errors import UsageProblem
@@ -24,7 +25,7 @@ from wardian.rollouts.qa.examining import examine, open_lab
 from wardian.rollouts.qa.lab import Asked
 from wardian.rollouts.qa.outcome import Report, Result, Verdict
 from wardian.rollouts.qa.page import page
-from wardian.rollouts.trajectory import FILE, files_of
+from wardian.rollouts.trajectory import FILE, TrajectoryLog
 
 REPORT = "qa.json"
 COLOURS = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.MEASURED: "cyan", Verdict.NOT_JUDGED: "yellow"}
@@ -63,7 +64,7 @@ def qa(
         found = settle(parameters)
         chosen = profile(faults, found)
         if trajectories is not None:
-            files_of(trajectories)
+            _of_this_world(trajectories, found)
         if html is not None:
             _writable(html)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wardian-qa-"))) if out is None else _empty(out)
@@ -86,6 +87,12 @@ def qa(
     else:
         _print(report)
     raise typer.Exit(0 if report.passed else 1)
+
+
+def _of_this_world(trajectories: Path, world: WorldDefinition) -> None:
+    for _, head in TrajectoryLog.open(trajectories).runs:
+        if (name := head.versions.env.rpartition("@")[0]) != world.name:
+            raise UsageProblem(f"trajectories: {trajectories} holds episodes of the world {name}; give a folder of {world.name}")
 
 
 def _empty(out: Path) -> Path:
