@@ -16,6 +16,8 @@ ALL = (*LIGHT, "mcp1", "verifiers", "trl")
 EVERYTHING = os.environ.get("WARDIAN_TRAINERS") == "all"
 """`make test-trainers` sets it."""
 CHOSEN = ALL if EVERYTHING else LIGHT
+TYPED = ("inspect",)
+"""Adapters whose package has types."""
 LATEST = ("trl==1.16.0", "verifiers==0.4.0", "openenv==0.10.0", "inspect-ai==0.3.285", "mcp==2.3.0", "mcp==1.30.0")
 
 
@@ -41,6 +43,14 @@ def test_the_adapters_own_tests_pass_in_its_environment(name: str) -> None:
     wardian = Path(sys.executable).parent / "wardian"
     command: list[str | Path] = [python_of(name), "-m", "pytest", "-p", "no:cacheprovider", f"tests/trainers/{name}"]
     assert run(command, WARDIAN_BIN=str(wardian)).returncode == 0
+
+
+@pytest.mark.skipif(not EVERYTHING, reason="takes a while: part of make test-trainers")
+@pytest.mark.parametrize("name", TYPED)
+def test_the_adapter_keeps_to_the_types_of_the_real_package(name: str, tmp_path: Path) -> None:
+    """`make check` knows nothing of the package, which is not installed there."""
+    mypy = [sys.executable, "-m", "mypy", "--python-executable", str(python_of(name)), "--cache-dir", str(tmp_path)]
+    assert run([*mypy, f"src/wardian/trainers/{name}"]).returncode == 0
 
 
 @pytest.fixture(scope="module")

@@ -5,16 +5,17 @@ call is one is for the environment to say, which counts invalid ones.
 """
 
 import json
+from dataclasses import replace
 from functools import partial
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput, execute_tools, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.tool import ToolCall
 
 from wardian.envs.action import ToolCalls
 from wardian.rollouts.chat import NOTHING
 from wardian.rollouts.inference.completion import Completion
 from wardian.rollouts.inference.reading import read
+from wardian.tools.contract import Json
 from wardian.trainers.inspect.grounds import playing
 from wardian.trainers.inspect.playing import EpisodeFailed, Playing
 from wardian.trainers.inspect.tools import as_tools, info_of, unchecked
@@ -61,12 +62,17 @@ async def _called(episode: Playing, message: ChatMessageAssistant) -> list[ChatM
     """Run the calls of a message one after another; gives their results as messages."""
     found: list[ChatMessage] = []
     for one in message.tool_calls or ():
-        args = one.parse_error or one.arguments
-        shown = ToolCall(one.id, one.function, one.arguments, type=one.type)
-        tool = unchecked(one.function, partial(episode.call, one.function, args))
+        run = episode.call if one.parse_error is None else partial(_unread, episode, one.parse_error)
+        shown = replace(one, parse_error=None)
+        tool = unchecked(one.function, run)
         done = await execute_tools([message.model_copy(update={"tool_calls": [shown]})], as_tools([tool]))
         found += done.messages
     return found
+
+
+async def _unread(episode: Playing, arguments: str, name: str, _: dict[str, Json]) -> str:
+    """A call whose arguments Inspect could not read: the environment gets what it says of them."""
+    return await episode.call(name, arguments)
 
 
 def completion_of(output: ModelOutput, message: ChatMessageAssistant) -> Completion:

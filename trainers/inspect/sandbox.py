@@ -11,6 +11,7 @@ What differs from Inspect's own providers, each for a reason:
   us raises as it is, and the sample errors.
 """
 
+import asyncio
 import os
 import posixpath
 import shlex
@@ -51,9 +52,10 @@ AGENT = "agent"
 class CellSandbox(SandboxEnvironment):
     """One sample's cell."""
 
-    def __init__(self, pool: CellPool, lease: Lease, key: object) -> None:
+    def __init__(self, pool: CellPool, lease: Lease) -> None:
         super().__init__()
-        self._pool, self._lease, self.key = pool, lease, key
+        self._pool, self._lease = pool, lease
+        self._given_back = False
         self._death: CellDied | CellTimeout | None = None
 
     # Life
@@ -88,10 +90,12 @@ class CellSandbox(SandboxEnvironment):
 
     @classmethod
     async def sample_init(cls, task_name: str, config: Any, metadata: dict[str, str]) -> dict[str, SandboxEnvironment]:
-        """Borrow a cell; waits until one is free."""
-        key = _key(config)
-        pool = await POOLS.get(key)
-        return {"default": cls(pool, await pool.acquire(), key)}
+        """Borrow a cell; waits until one is free. It goes back when the sample's task ends, where no cleanup was asked for."""
+        pool = await POOLS.get(_key(config))
+        found = cls(pool, await pool.acquire())
+        if (task := asyncio.current_task()) is not None:
+            task.add_done_callback(lambda _: found.give_back())
+        return {"default": found}
 
     @classmethod
     async def sample_cleanup(cls, task_name: str, config: Any, environments: dict[str, SandboxEnvironment], interrupted: bool) -> None:
@@ -109,7 +113,9 @@ class CellSandbox(SandboxEnvironment):
 
     def give_back(self) -> None:
         """End the sample's use of its cell. Idempotent."""
-        self._pool.release(self._lease, lost=self._death is not None)
+        if not self._given_back:
+            self._given_back = True
+            self._pool.release(self._lease, lost=self._death is not None)
 
     async def connection(self, *, user: str | None = None) -> SandboxConnection:
         """How a person gets a shell in there.

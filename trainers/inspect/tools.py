@@ -44,11 +44,11 @@ def tool_of(schema: dict[str, Json], run: Run) -> ToolDef:
     return ToolDef(execute, info.name, info.description, info.parameters, parallel=False, max_output=UNSHORTENED)
 
 
-def unchecked(name: str, run: Callable[[], Awaitable[str]]) -> ToolDef:
-    """Stands in for a tool in one call, so that the environment, and not Inspect, judges its arguments and its name."""
+def unchecked(name: str, run: Run) -> ToolDef:
+    """Stands in for the tool of a call, so that the environment, and not Inspect, judges whether there is such a one, and its arguments."""
 
     async def execute(**kwargs: Any) -> str:
-        return await run()
+        return await run(name, kwargs)
 
     return ToolDef(execute, name, name, ToolParams(additionalProperties=True), parallel=False, max_output=UNSHORTENED)
 

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from inspect_ai.agent import react
+from inspect_ai.approval import Approval, ApprovalPolicy, Approver, approver
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage
-from inspect_ai.tool import ToolInfo
+from inspect_ai.tool import ToolCall, ToolInfo
 
 from tests.trainers.inspect.scripted import Script, Turn, asked, first, model, output_of, solves, turns
 from wardian.envs.errors import TaskError
@@ -158,6 +160,26 @@ def test_invalid_calls_are_judged_by_the_environment_and_counted(run: Run) -> No
     (sample,) = run(first([("no_such_tool", {"a": 1})], [("echo", {"text": 3, "more": 1})], unreadable)).samples
     assert told(sample, "calls_by_status") == {"unknown_tool": 1, "invalid_arguments": 1, "malformed_call": 1, "ok": 1}
     assert value(sample) == 1.0
+
+
+@approver
+def loud() -> Approver:
+    """Has no word whispered, and nothing refused."""
+
+    async def approve(message: str, call: ToolCall, view: Any, history: Any) -> Approval:
+        if call.function == "fail":
+            return Approval(decision="reject", explanation="Not that one.")
+        shown = {**call.arguments, "style": {"upper": True}}
+        return Approval(decision="modify", modified=replace(call, arguments=shown))
+
+    return approve
+
+
+def test_what_an_approver_says_of_a_call_is_what_happens(run: Run, counts: Counter[str]) -> None:
+    (sample,) = run(first([("fail", {})]), approval=[ApprovalPolicy(loud(), "*")]).samples
+    tools = [message for message in sample.messages if message.role == "tool"]
+    assert (tools[0].error.message, tools[1].text) == ("Not that one.", '{"status": "ok", "result": {"texts": ["GROVE"]}}')
+    assert (value(sample), counts["calls"]) == (1.0, 1)
 
 
 def test_endless_invalid_calls_have_an_end_with_a_name(run: Run) -> None:

@@ -54,6 +54,15 @@ def test_parallel_samples_share_one_pool_and_never_a_state(play: Any, pools: Any
     assert [(pool.size, len(pool.leased)) for pool in pools] == [(2, 6)]
 
 
+def test_samples_that_nobody_cleans_up_after_give_their_cells_back_too(play: Any, pools: Any) -> None:
+    log = play(Task(samples(3), solver=acting(touch), sandbox=("wardian", CellConfig(cells=1))), sandbox_cleanup=False)
+    assert (log.status, [len(pool.leased) for pool in pools]) == ("success", [3])
+
+
+async def touch(state: TaskState) -> None:
+    await sandbox().write_file("mine.txt", "")
+
+
 async def end_the_container(state: TaskState) -> None:
     if state.sample_id == 1:
         name = (await sandbox().exec(["cat", "/etc/hostname"])).stdout  # every cell's is the same: the name is the engine's
