@@ -148,7 +148,8 @@ def test_snapshots_are_kept_by_the_server_and_forks_are_leases_of_their_own(clie
         key = session.snapshot()
         session.call("echo", {"text": "after"})
         again = session.restore(key)
-        assert (again.step, again.total_reward) == (1, pytest.approx(-0.01))
+        assert again.step == 1
+        assert again.total_reward == pytest.approx(-0.01)
         assert other.reset(snapshot=key).step == 1
         forks = session.fork(3)
         assert [fork.call("echo", {"text": "x"}).step for fork in forks] == [2, 2, 2]
@@ -179,7 +180,7 @@ def test_wrong_requests_name_the_field(client: BlockingClient) -> None:
             ({"split": "nowhere"}, "split"),
         ):
             with pytest.raises(Refused, match=said):
-                session.reset(**asked)  # type: ignore[arg-type]
+                session.reset(**asked)
         session.reset(TASK)
         with pytest.raises(Refused, match="type"):
             session.step({"type": "fly"})

@@ -124,8 +124,6 @@ class Link:
             ServerError: as the server says.
         """
         async with self._lock:
-            if self.closed:
-                raise SessionLost(f"{self.name}: this lease was closed")
             self._calls += 1
             number = f"{self._mark}-{self._calls}"
             frame = json.dumps({"type": kind, "data": data or {}, "id": number})
@@ -145,6 +143,8 @@ class Link:
             raise AssertionError("the last attempt raises or returns")
 
     async def _exchanged(self, frame: str, number: str) -> dict[str, Any]:
+        if self.closed:
+            raise SessionLost(f"{self.name}: this lease was closed")
         if self._socket is None:
             await self.open()
         assert self._socket is not None
