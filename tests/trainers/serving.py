@@ -17,15 +17,21 @@ HERE = Path(__file__).parent
 FAULTY = "worlds:faulty"
 """Needs no cell; see `worlds.py`."""
 READY_S = 60
+WARDIAN = os.environ.get("WARDIAN_BIN", str(Path(sys.executable).parent / "wardian"))
+
+
+class Address(str):
+    """The server's URL, and its process."""
+
+    pid: int
 
 
 @contextmanager
-def served(*words: str, expect: int = 0) -> Iterator[str]:
+def served(*words: str, expect: int = 0) -> Iterator[Address]:
     """Start `wardian serve *words` on a free port; gives its address. It is asked to end after the block, and must end with `expect`."""
-    wardian = os.environ.get("WARDIAN_BIN", str(Path(sys.executable).parent / "wardian"))
     python_path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
-        [wardian, "serve", *words, "--port", "0"],
+        [WARDIAN, "serve", *words, "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -42,7 +48,9 @@ def served(*words: str, expect: int = 0) -> Iterator[str]:
         line = process.stdout.readline()
         timer.cancel()
         assert line.startswith("serving "), f"no server: {line}{''.join(said)}"
-        yield line.split()[1]
+        url = Address(line.split()[1])
+        url.pid = process.pid
+        yield url
     finally:
         timer.cancel()
         if process.poll() is None:

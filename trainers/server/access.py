@@ -72,10 +72,10 @@ class Access:
         try:
             self._admit(scope, headers)
             if scope["type"] == "http":
-                receive = self._measured(receive, headers)
+                await self._measured(scope, receive, send, headers)
             else:
                 scope["wardian.throttle"] = lambda: self._throttle.check(_caller(scope))
-            await self._app(scope, receive, send)
+                await self._app(scope, receive, send)
         except Problem as problem:
             self._counters.refused(problem.code.value)
             await _refuse(scope, receive, send, problem, as_rpc=scope["path"] in self._rpc)
@@ -90,7 +90,8 @@ class Access:
         if not hmac.compare_digest(bearer(headers).encode(), self._token.encode()):
             raise Problem(Code.NOT_AUTHORIZED, "send the trainer's token: Authorization: Bearer TOKEN")
 
-    def _measured(self, receive: Receive, headers: dict[bytes, str]) -> Receive:
+    async def _measured(self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, str]) -> None:
+        """Let the application answer, unless the body turns out too large: then it reads no further, and what it answers is not sent."""
         stated = headers.get(b"content-length", "0")
         if not stated.isdigit() or int(stated) > self._most:
             raise self._too_large()
@@ -100,11 +101,15 @@ class Access:
             nonlocal got
             message = await receive()
             got += len(message.get("body", b""))
-            if got > self._most:
-                raise self._too_large()
-            return message
+            return message if got <= self._most else {"type": "http.disconnect"}
 
-        return measured
+        async def sent(message: MutableMapping[str, Any]) -> None:
+            if got <= self._most:
+                await send(message)
+
+        await self._app(scope, measured, sent)
+        if got > self._most:
+            raise self._too_large()
 
     def _too_large(self) -> Problem:
         return Problem(Code.VALIDATION_ERROR, f"the request is larger than {self._most} bytes", status=413)

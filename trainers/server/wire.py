@@ -106,7 +106,7 @@ class InjectedState(Closed):
 class Reset(BaseModel):
     """Which task to begin. Without `task_id` it is the one at `index` of `split`; without either, the next one in the list."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     task_id: str | None = Field(default=None, max_length=512)
     split: str | None = None
     index: int | None = Field(default=None, ge=0)
