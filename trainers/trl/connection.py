@@ -17,7 +17,13 @@ class Connection:
             ValueError: `url` is no address of a server.
         """
         wardian.connect(url, token)
-        self.__setstate__({"url": url, "token": token})
+        self.url = url
+        self._token = token
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._client: BlockingClient | None = None
 
     def client(self) -> BlockingClient:
         """The client; safe to use from several threads."""
@@ -37,7 +43,5 @@ class Connection:
         return {"url": self.url, "token": self._token}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.url: str = state["url"]
-        self._token: str | None = state["token"]
-        self._lock = threading.Lock()
-        self._client: BlockingClient | None = None
+        self.url, self._token = state["url"], state["token"]
+        self._begin()

@@ -75,4 +75,3 @@ class Encoder:
     def _ids(self, text: str, mark: str) -> list[int]:
         pieces = [piece for piece in text.split(mark) if piece]
         return [token for piece in pieces for token in self.tokenizer.encode(piece, add_special_tokens=False)]
-

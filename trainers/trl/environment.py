@@ -55,9 +55,7 @@ class TaskEnvironment:
         for attempt in range(1, self._setting.retries + 2):
             self._close()
             self._outcome = Outcome(task_id, seed, self._setting.version.value, attempt=attempt)
-            self._session = self._setting.connection.client().session(
-                world=self._setting.world, policy_version=self._setting.version.value
-            )
+            self._session = self._setting.connection.client().session(world=self._setting.world, policy_version=self._setting.version.value)
             try:
                 first = self._session.reset(task_id, seed=seed)
             except TRANSIENT as error:

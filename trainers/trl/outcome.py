@@ -52,7 +52,7 @@ class Outcome:
             self.end_cause = self.end_cause or turn.end_cause
 
     def conclude(self, session: Any, last_words: str = "") -> None:
-        """End the episode where it is, so that what was done so far is judged. A customer who was asked something gets no further answer."""
+        """End the episode where it is, so that what was done so far is judged. What a customer was asked is left open."""
         for words in dict.fromkeys((last_words, "")):
             turn = session.say(words)
             self.take(turn)

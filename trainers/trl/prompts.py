@@ -31,5 +31,5 @@ def task_of(prompt: Any) -> tuple[str, int]:
     """
     named = prompt[-1].get(KEY) if isinstance(prompt, Sequence) and prompt and isinstance(prompt[-1], Mapping) else None
     if not isinstance(named, Mapping):
-        raise ValueError(f"prompt: names no task; take rows of WardianSpec.train_dataset, whose messages carry {KEY!r}. Got {str(prompt)[:200]}")
+        raise ValueError(f"prompt: names no task; take rows of WardianSpec.train_dataset. Got {str(prompt)[:200]}")
     return str(named["task_id"]), int(named["seed"])

@@ -6,10 +6,14 @@ episode ends, whatever happens.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any
+
+from trl.chat_template_utils import get_training_chat_template, is_chat_template_prefix_preserving
 
 from wardian.envs.observation import parted
 from wardian.tools.completions import CallFormat, parse_completion
@@ -20,6 +24,7 @@ from wardian.trainers.trl.encoding import Encoder
 from wardian.trainers.trl.generation import Sampled, generate
 from wardian.trainers.trl.outcome import TRANSIENT, Outcome, kind_of
 from wardian.trainers.trl.prompts import Opening, task_of
+
 
 @dataclass(slots=True)
 class Episode:
@@ -86,7 +91,7 @@ class Rollouts:
         """
         version = self.version_of(trainer)
         done = [self._new(prompt, version) for prompt in prompts]
-        encoder = Encoder(trainer._tokenizer, trainer.chat_template, trainer.chat_template_kwargs)
+        encoder = Encoder(trainer._tokenizer, _template(trainer), trainer.chat_template_kwargs)
         limits = self._limits(trainer)
         left = list(range(len(done)))
         for attempt in range(1, self.retries + 2):
@@ -112,36 +117,24 @@ class Rollouts:
         return Limits(trainer.max_completion_length, context, self.turn_tokens or trainer.max_completion_length)
 
     def _play(self, episodes: Sequence[Episode], encoder: Encoder, limits: Limits, trainer: Any) -> None:
-        threads = ThreadPoolExecutor(max_workers=len(episodes), thread_name_prefix="wardian-rollout")
-        try:
-            list(threads.map(lambda episode: self._safely(self._begin, episode, encoder, limits), episodes))
-            while running := [episode for episode in episodes if not episode.over]:
-                most = min(limits.turn, max(map(limits.left, running)))
-                contexts = [episode.prompt_ids + episode.ids for episode in running]
-                sampled = generate(trainer, contexts, most)
-                list(threads.map(lambda pair: self._safely(self._turn, pair[0], encoder, limits, pair[1]), zip(running, sampled, strict=True)))
-        finally:
-            list(threads.map(_close, episodes))
-            threads.shutdown()
+        with ThreadPoolExecutor(max_workers=len(episodes), thread_name_prefix="wardian-rollout") as threads:
 
-    def _safely(self, part: Callable[..., None], episode: Episode, *args: Any) -> None:
-        """Do a part of an episode; a failure of ours ends this episode alone."""
-        try:
-            part(episode, *args)
-        except TRANSIENT as error:
-            episode.outcome.fail(kind_of(error), str(error))
-            episode.over = True
-        if episode.over:
-            _close(episode)
+            def each(part: Callable[..., None], some: Sequence[Episode], *columns: Iterable[Any]) -> None:
+                list(threads.map(partial(_safely, part), some, repeat(encoder), repeat(limits), *columns))
+
+            try:
+                each(self._begin, episodes)
+                while running := [episode for episode in episodes if not episode.over]:
+                    most = min(limits.turn, max(map(limits.left, running)))
+                    sampled = generate(trainer, [episode.prompt_ids + episode.ids for episode in running], most)
+                    each(self._turn, running, sampled)
+            finally:
+                list(threads.map(_close, episodes))
 
     def _begin(self, episode: Episode, encoder: Encoder, limits: Limits) -> None:
         outcome = episode.outcome
         episode.session = self.connection.client().session(world=self.world, policy_version=outcome.policy_version)
-        first = episode.session.reset(task_id=outcome.task_id, seed=outcome.seed)
-        if first.failure_kind is not None:
-            outcome.fail(first.failure_kind, first.message)
-            episode.over = True
-            return
+        first = episode.session.reset(outcome.task_id, seed=outcome.seed)
         episode.prompt_ids = encoder.prompt(self.opening(first.text), first.tools if self.show_tools else ())
         if limits.left(episode) <= 0:
             raise ValueError(f"prompt: {outcome.task_id} begins with {len(episode.prompt_ids)} tokens; the model sees {limits.context}")
@@ -170,6 +163,25 @@ class Rollouts:
         episode.outcome.end_cause = "length"
         episode.outcome.conclude(episode.session)
         episode.over = True
+
+
+def _template(trainer: Any) -> str | None:
+    """The chat template that keeps earlier turns as they are, where the tokenizer's own does not; as TRL chooses it for tools."""
+    tokenizer = trainer._tokenizer
+    if trainer.chat_template or is_chat_template_prefix_preserving(tokenizer):
+        return trainer.chat_template
+    return get_training_chat_template(tokenizer)
+
+
+def _safely(part: Callable[..., None], episode: Episode, *rest: Any) -> None:
+    """Do a part of an episode; a failure of ours ends this episode alone."""
+    try:
+        part(episode, *rest)
+    except TRANSIENT as error:
+        episode.outcome.fail(kind_of(error), str(error))
+        episode.over = True
+    if episode.over:
+        _close(episode)
 
 
 def _told(turn: Any, called: tuple[ToolCall, ...] | Rejected) -> list[dict[str, str]]:

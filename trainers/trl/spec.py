@@ -4,12 +4,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wardian.tools.completions import CallFormat
 from wardian.trainers.trl.connection import Connection
 from wardian.trainers.trl.environment import Setting, Version, make
 from wardian.trainers.trl.prompts import Opening, opening, row
 from wardian.trainers.trl.reward import episode_reward
 from wardian.trainers.trl.rollout import Rollouts
-from wardian.tools.completions import CallFormat
 
 PAGE = 1000
 
@@ -104,7 +104,7 @@ class WardianSpec:
     @functools.cached_property
     def train_dataset(self) -> Any:
         """A `datasets.Dataset`: `prompt`, `task_id`, `seed`, `index`. The text of a prompt comes with its episode."""
-        from datasets import Dataset
+        from datasets import Dataset  # type: ignore[import-untyped]  # has no types
 
         return Dataset.from_list([row(task, int(task["seed"])) for task in self.tasks])
 
