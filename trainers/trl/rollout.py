@@ -2,15 +2,14 @@
 
 The trainer's `rollout_func`. Sessions are stepped from threads, so a slow tool of one episode is waited for beside those of the others.
 Tokens stay exactly as they were sampled; what the environment says is put between them with a mask of 0. Every session is closed when its
-episode ends, whatever happens.
+episode ends, whatever happens. Where the batch is larger than what the server has room for, the rest begins as others end.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 from trl.chat_template_utils import get_training_chat_template, is_chat_template_prefix_preserving
@@ -19,11 +18,15 @@ from wardian.envs.observation import parted
 from wardian.tools.completions import CallFormat, parse_completion
 from wardian.tools.contract import ToolCall
 from wardian.tools.loading import Rejected
+from wardian.trainers.client import CapacityReached
 from wardian.trainers.trl.connection import Connection
 from wardian.trainers.trl.encoding import Encoder
 from wardian.trainers.trl.generation import Sampled, generate
 from wardian.trainers.trl.outcome import TRANSIENT, Outcome, kind_of
 from wardian.trainers.trl.prompts import Opening, task_of
+
+WAIT_S = 60.0
+"""How long an episode waits for room on the server while none of the batch runs."""
 
 
 @dataclass(slots=True)
@@ -118,23 +121,44 @@ class Rollouts:
 
     def _play(self, episodes: Sequence[Episode], encoder: Encoder, limits: Limits, trainer: Any) -> None:
         with ThreadPoolExecutor(max_workers=len(episodes), thread_name_prefix="wardian-rollout") as threads:
-
-            def each(part: Callable[..., None], some: Sequence[Episode], *columns: Iterable[Any]) -> None:
-                list(threads.map(partial(_safely, part), some, repeat(encoder), repeat(limits), *columns))
-
+            sampled: dict[int, Sampled] = {}
+            room, wait_s = len(episodes), 0.0
             try:
-                each(self._begin, episodes)
-                while running := [episode for episode in episodes if not episode.over]:
-                    most = min(limits.turn, max(map(limits.left, running)))
-                    sampled = generate(trainer, [episode.prompt_ids + episode.ids for episode in running], most)
-                    each(self._turn, running, sampled)
+                while left := [episode for episode in episodes if not episode.over]:
+                    moving = [episode for episode in left if episode.prompt_ids]
+                    moving += [episode for episode in left if not episode.prompt_ids][:room]
+                    said = [sampled.get(id(episode)) for episode in moving]
+                    list(threads.map(partial(self._advance, encoder, limits, wait_s), moving, said))
+                    running = [episode for episode in left if episode.prompt_ids and not episode.over]
+                    sampled = _generated(trainer, running, limits)
+                    room, wait_s = (sum(episode.over for episode in moving), 0.0) if running else (1, WAIT_S)
             finally:
                 list(threads.map(_close, episodes))
 
-    def _begin(self, episode: Episode, encoder: Encoder, limits: Limits) -> None:
+    def _advance(self, encoder: Encoder, limits: Limits, wait_s: float, episode: Episode, sampled: Sampled | None) -> None:
+        """Take a turn, or begin where there is none yet; a failure of ours ends this episode alone."""
+        try:
+            if sampled is None:
+                self._begin(episode, encoder, limits, wait_s)
+            else:
+                self._turn(episode, encoder, limits, sampled)
+        except TRANSIENT as error:
+            episode.outcome.fail(kind_of(error), str(error))
+            episode.over = True
+        if episode.over:
+            _close(episode)
+
+    def _begin(self, episode: Episode, encoder: Encoder, limits: Limits, wait_s: float) -> None:
+        """Begin it, or leave it for later while others hold all that the server has; only with `wait_s` is a lack of room a failure."""
         outcome = episode.outcome
         episode.session = self.connection.client().session(world=self.world, policy_version=outcome.policy_version)
-        first = episode.session.reset(outcome.task_id, seed=outcome.seed)
+        try:
+            first = episode.session.reset(outcome.task_id, seed=outcome.seed, wait_s=wait_s)
+        except CapacityReached:
+            if wait_s:
+                raise
+            _close(episode)
+            return
         episode.prompt_ids = encoder.prompt(self.opening(first.text), first.tools if self.show_tools else ())
         if limits.left(episode) <= 0:
             raise ValueError(f"prompt: {outcome.task_id} begins with {len(episode.prompt_ids)} tokens; the model sees {limits.context}")
@@ -168,20 +192,18 @@ class Rollouts:
 def _template(trainer: Any) -> str | None:
     """The chat template that keeps earlier turns as they are, where the tokenizer's own does not; as TRL chooses it for tools."""
     tokenizer = trainer._tokenizer
-    if trainer.chat_template or is_chat_template_prefix_preserving(tokenizer):
-        return trainer.chat_template
-    return get_training_chat_template(tokenizer)
+    kept = trainer.chat_template or is_chat_template_prefix_preserving(tokenizer)
+    found: str | None = trainer.chat_template if kept else get_training_chat_template(tokenizer)
+    return found
 
 
-def _safely(part: Callable[..., None], episode: Episode, *rest: Any) -> None:
-    """Do a part of an episode; a failure of ours ends this episode alone."""
-    try:
-        part(episode, *rest)
-    except TRANSIENT as error:
-        episode.outcome.fail(kind_of(error), str(error))
-        episode.over = True
-    if episode.over:
-        _close(episode)
+def _generated(trainer: Any, running: Sequence[Episode], limits: Limits) -> dict[int, Sampled]:
+    """The next turn of each, by the episode's identity."""
+    if not running:
+        return {}
+    most = min(limits.turn, max(map(limits.left, running)))
+    found = generate(trainer, [episode.prompt_ids + episode.ids for episode in running], most)
+    return {id(episode): one for episode, one in zip(running, found, strict=True)}
 
 
 def _told(turn: Any, called: tuple[ToolCall, ...] | Rejected) -> list[dict[str, str]]:

@@ -1,23 +1,17 @@
 """TRL on a CPU, against a server in a process of its own."""
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-os.environ |= {"HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # for `tiny` and `serving`
-
-import tiny
 import torch
-from serving import FAULTY, served
 from transformers import PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
 import wardian
+from tests.trainers.serving import FAULTY, served
+from tests.trainers.trl import tiny
 from wardian.trainers.client import BlockingClient
 
 torch.set_num_threads(1)

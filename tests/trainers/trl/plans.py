@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tiny import Speak
+from tests.trainers.trl.tiny import Speak
 
 
 def called(tool: str, **arguments: Any) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from plans import BREAKS, ENDLESS, GOOD, REFUSED, SLOW, TOO_SLOW, WRONG, speaking
 from transformers.utils import get_json_schema
 from trl import GRPOTrainer
 
+from tests.trainers.trl.plans import BREAKS, ENDLESS, GOOD, REFUSED, SLOW, TOO_SLOW, WRONG, speaking
 from wardian.trainers.client import BlockingClient
 from wardian.trainers.trl import WardianSpec
 from wardian.trainers.trl.environment import OVER
@@ -87,7 +87,7 @@ def test_a_list_of_objects_is_said_in_words() -> None:
 
 @pytest.mark.parametrize("name", ["reset", "get_reward", "_hidden", "two words", "class"])
 def test_a_tool_that_is_no_method_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="WardianSpec.rollout_func, which takes any schema"):
+    with pytest.raises(ValueError, match=r"WardianSpec\.rollout_func, which takes any schema"):
         class_of("World", object, [{"function": {"name": name, "parameters": {}}}], lambda *_: "")
 
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from plans import BREAKS, ENDLESS, GIBBERISH, GOOD, REFUSED, SLOW, TOO_SLOW, WRONG, called, speaking
 from transformers import PreTrainedTokenizerFast
 from trl import GRPOTrainer
 from trl.chat_template_utils import qwen3_training_chat_template
 
+import wardian
+from tests.trainers.serving import FAULTY, served
+from tests.trainers.trl.plans import BREAKS, ENDLESS, GIBBERISH, GOOD, REFUSED, SLOW, TOO_SLOW, WRONG, called, speaking
 from wardian.trainers.client import BlockingClient
 from wardian.trainers.trl import WardianSpec
 from wardian.trainers.trl.encoding import Encoder
@@ -152,6 +154,15 @@ def test_what_a_tool_says_is_left_out_where_there_is_no_room(spec: WardianSpec, 
     assert all(all(mask) for mask in found["env_mask"])
 
 
+def test_a_batch_beyond_the_servers_room_is_played_in_turns(words: PreTrainedTokenizerFast, trained: Trained) -> None:
+    with served(FAULTY, "--sessions", "2", "--wait-s", "0.1") as small, wardian.connect(small) as client:
+        spec = WardianSpec(small, difficulties=["easy"], count=1)
+        outcomes = played(trained(spec, speaking(GOOD), rollout_func=spec.rollout_func), 5)["wardian"]
+        assert [(one.succeeded, one.attempt) for one in outcomes] == [(True, 1)] * 5
+        assert client.counters()["sessions_closed"] == client.counters()["sessions_opened"] == 5
+        spec.close()
+
+
 def test_an_error_of_the_model_closes_every_session(spec: WardianSpec, client: BlockingClient, trained: Trained) -> None:
     def broken(number: int, text: str, turns: list[str]) -> str:
         raise ArithmeticError("the model broke")
@@ -185,7 +196,7 @@ def controls(words: PreTrainedTokenizerFast, ids: list[int]) -> list[str]:
 
 
 def word_in(words: PreTrainedTokenizerFast, found: dict[str, Any]) -> str:
-    return words.decode(found["prompt_ids"][0]).split("Echo the word ")[1].split(",")[0]
+    return str(words.decode(found["prompt_ids"][0])).split("Echo the word ")[1].split(",")[0]
 
 
 def rows_of(found: dict[str, Any]) -> Any:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plans import GOOD, WRONG, speaking
 from trl import GRPOTrainer
 
+from tests.trainers.trl.plans import GOOD, WRONG, speaking
 from wardian.rollouts.export.dataset import load_rows
 from wardian.rollouts.export.selection import Selection
 from wardian.trainers.client import Unreachable
@@ -63,7 +63,7 @@ def test_every_trajectory_says_which_weights_acted(url: str, logs: Path, trained
     assert len(list(fresh_rows(ours, now=2, max_staleness=1))) == len(ours) / 2
     episodes = [episode for episode in Selection.open(logs) if episode.end.task_id.startswith("echoes/medium/")]
     assert len(list(fresh_episodes(episodes, now=2, max_staleness=1))) == len(ours) / 2
-    assert all(step.sample.token_ids for episode in episodes for step in episode.steps)
+    assert all(step.sample and step.sample.token_ids for episode in episodes for step in episode.steps)
 
 
 def test_the_age_of_an_episode_is_that_of_its_oldest_weights() -> None:

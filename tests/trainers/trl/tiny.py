@@ -64,7 +64,8 @@ class Speaker(Qwen3ForCausalLM):
             turns = [turn.split(ENDS)[0] for turn in text.split(OPENS)[1:-1]]
             if not turns:
                 self.began += 1
-            said.append(self.words.encode(self.speak(self.began - 1, text, turns), add_special_tokens=False) + [self.words.eos_token_id])
+            says = self.words.encode(self.speak(self.began - 1, text, turns), add_special_tokens=False)
+            said.append([*says, self.words.eos_token_id])
         processors = LogitsProcessorList([*(options.pop("logits_processor", None) or ()), _Forced(input_ids.shape[1], said)])
         found: torch.Tensor = super().generate(input_ids=input_ids, attention_mask=attention_mask, logits_processor=processors, **options)
         return found
