@@ -38,7 +38,7 @@ def generate(trainer: Any, contexts: Sequence[Sequence[int]], most: int) -> list
     ]
 
 
-class _Chosen(LogitsProcessor):  # type: ignore[misc]  # transformers is not typed here
+class _Chosen(LogitsProcessor):
     """Keeps how likely each token was that was taken, without keeping the scores of all steps."""
 
     def __init__(self, temperature: float) -> None:

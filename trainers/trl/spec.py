@@ -115,7 +115,7 @@ class WardianSpec:
 
         version = self._version
 
-        class Versions(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+        class Versions(TrainerCallback):
             def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
                 version.value = str(state.global_step)
 
