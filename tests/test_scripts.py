@@ -54,6 +54,50 @@ def test_an_ordinary_user_is_told_what_to_do(public_engine: Path, host: dict[str
     assert ("correct DOCKER_HOST" if host else "run `make engine` as root") in done.stderr
 
 
+PYTHON = """#!/bin/sh
+echo "$@" >>"$LOG"
+case "$1 $2" in "-m venv") mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;; "-m pip") exit "$PIP_ENDS" ;; esac
+"""
+"""Stands in for Python: it notes what it is asked, and `pip` ends as it is told."""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for folder in ("scripts", "constraints"):
+        shutil.copytree(TOP / folder, tmp_path / folder)
+    shutil.copy(TOP / "pyproject.toml", tmp_path)
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    return tmp_path
+
+
+def made(checkout: Path, name: str = "mcp", pip_ends: int = 0) -> tuple[int, list[str]]:
+    """Exit code of the script that makes trainers' environments, and which modules of Python it ran."""
+    log = checkout / "log"
+    log.write_text("")
+    environment = {**os.environ, "PYTHON": str(checkout / "python"), "LOG": str(log), "PIP_ENDS": str(pip_ends)}
+    done = subprocess.run([checkout / "scripts" / "trainer-env.sh", name], env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, [line.split()[1] for line in log.read_text().splitlines() if line.startswith("-m ")]
+
+
+def test_a_trainers_environment_is_made_once_and_anew_when_its_pins_change(checkout: Path) -> None:
+    assert made(checkout) == (0, ["venv", "pip"])
+    assert made(checkout) == (0, [])
+    for changed, again in (
+        ("pyproject.toml", ["pip"]),
+        ("constraints/trainers/mcp.txt", ["venv", "pip"]),
+        ("constraints/trainers/trl.txt", []),
+    ):
+        (checkout / changed).write_text((checkout / changed).read_text() + "\n")
+        assert made(checkout) == (0, again), changed
+
+
+def test_a_trainers_environment_that_could_not_be_made_counts_as_none(checkout: Path) -> None:
+    assert made(checkout, pip_ends=1) == (1, ["venv", "pip"])
+    assert made(checkout) == (0, ["venv", "pip"])
+    assert made(checkout, "no-such") == (1, [])
+
+
 def test_make_alone_prints_its_targets() -> None:
     done = subprocess.run(["make"], cwd=TOP, capture_output=True, text=True, check=True)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
