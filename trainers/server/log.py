@@ -104,17 +104,15 @@ class ServerLog:
         writer.write(run_record(setting, run, parameters))
         return cls(writer, run)
 
-    def episode(self, setting: Setting, name: str, task_id: str, seed: int, version: str) -> EpisodeLog:
+    def episode(self, setting: Setting, name: str, task_id: str, seed: int, version: str) -> EpisodeLog | None:
         """The log of one episode. Its id there has the run's id and a number before the `name` that the caller knows."""
+        if self.writer is None:
+            return None
         self._episodes += 1
         recorder = AttemptRecorder(
             setting, f"{self.run}-{self._episodes:06d}.{name.replace('-', '_')}", task_id, seed, POLICY, version, attempt=1
         )
-        return EpisodeLog(recorder, self._write)
-
-    def _write(self, line: Line) -> None:
-        if self.writer is not None:
-            self.writer.write(line)
+        return EpisodeLog(recorder, self.writer.write)
 
     async def sync(self) -> None:
         """Bring it onto the disk."""

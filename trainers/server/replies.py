@@ -29,6 +29,8 @@ class Course:
     """It is over through us."""
     components: dict[str, float] = field(default_factory=dict)
     """Sums so far."""
+    _named: dict[str, Json] = field(init=False)
+    """The task's hash is of all that it holds, and too dear for every step."""
 
     @property
     def total(self) -> float:
@@ -48,18 +50,20 @@ class Course:
         if not self.done:
             self.done, self.end_cause, self.failed = True, cause, failed
 
-    def named(self) -> dict[str, Json]:
-        """Which episode it is."""
+    def __post_init__(self) -> None:
         task = self.info.task
-        return {
+        self._named = {
             "episode_id": self.episode_id,
             "task_id": str(task.id),
             "seed": self.info.seed,
             "split": task.split,
             "canary": task.canary,
-            "step": self.steps,
             "resumed_step": self.info.resumed_step,
         }
+
+    def named(self) -> dict[str, Json]:
+        """Which episode it is."""
+        return {**self._named, "step": self.steps}
 
 
 def begun(seen: Observation, course: Course, schemas: Sequence[Mapping[str, Json]]) -> dict[str, Json]:

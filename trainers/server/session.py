@@ -239,7 +239,8 @@ class Session:
         info = self.env.reset_info
         self.course = Course(info, ask.episode_id or self._next_name())
         self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), seed, self.policy_version)
-        self._episode_log.start(first, info)
+        if self._episode_log is not None:
+            self._episode_log.start(first, info)
         self.shared.counters.reset(self.world.name, time.perf_counter() - began)
         return replies.begun(first, self.course, self.env.tool_schemas)
 
@@ -266,7 +267,7 @@ class Session:
         except SandboxError as error:
             self._lost_if_over(error)
             raise
-        lines = tuple(self._episode_log.lines) if self._episode_log and self.log.writer else ()
+        lines = tuple(self._episode_log.lines) if self._episode_log else ()
         return self.shared.shelf.keep(Kept(found, self.world.name, dict(course.components), lines))
 
     async def restore(self, key: str, ask: Reset | None = None) -> dict[str, Json]:
@@ -295,7 +296,7 @@ class Session:
             for env in envs:
                 await env.close()
             raise
-        lines = tuple(self._episode_log.lines) if self._episode_log and self.log.writer else ()
+        lines = tuple(self._episode_log.lines) if self._episode_log else ()
         for session, env in zip(made, envs, strict=True):
             session.env = env
             session._go_on(dict(course.components), course, lines)
@@ -313,7 +314,8 @@ class Session:
         assert self.course is not None
         info = self.course.info
         self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), info.seed, self.policy_version)
-        self._episode_log.resume(lines)
+        if self._episode_log is not None:
+            self._episode_log.resume(lines)
 
     def _running(self) -> Course:
         if self.course is None or self.course.done:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from wardian.cli import serve
 from wardian.cli.console import errors_end_the_command, log_to, run_until_signal, stderr
 from wardian.cli.database import NAMES, choice_of
 from wardian.rollouts.bench.plot import plot
@@ -19,6 +20,9 @@ from wardian.rollouts.bench.scale import FULL, QUICK
 from wardian.rollouts.errors import UsageProblem
 from wardian.sandbox.database.choice import DatabaseEngine
 
+SERVING = "bench-serve.json"
+OPENENV = Path(".build/trainers/openenv/bin/python")
+"""Of `scripts/trainer-env.sh openenv`."""
 RESULTS = {DatabaseEngine.SQLITE: "bench.json", DatabaseEngine.POSTGRES: "bench-postgres.json"}
 WIDTH = 120
 MARKS = {True: "[green]met[/]", False: "[red]missed[/]", None: "[yellow]not measured[/]"}
@@ -30,6 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
+    what: Annotated[str, typer.Argument(help="cells, or serve: what a server costs (bench-serve.json).")] = "cells",
     as_json: Annotated[bool, typer.Option("--json", help="All numbers as one line of JSON, the last of stdout.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A little of each, in half a minute; too few for a judgement.")] = False,
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the numbers (bench.json) and the plot (bench.png).")] = Path(
@@ -49,17 +54,25 @@ def bench(
 
     with errors_end_the_command():
         engine = choice_of(db, None).engine
+        if what not in ("cells", "serve"):
+            raise UsageProblem(f"what: no {what!r}; there are cells and serve")
 
         async def work() -> None:
-            found.update(await (_postgres(quick, note) if engine is DatabaseEngine.POSTGRES else measure(QUICK if quick else FULL, note)))
+            if what == "serve":
+                found.update(await _serving(quick, note))
+            elif engine is DatabaseEngine.POSTGRES:
+                found.update(await _postgres(quick, note))
+            else:
+                found.update(await measure(QUICK if quick else FULL, note))
 
         number = run_until_signal(work)
     if not found:
         raise typer.Exit(128 + number)
     found["quick"] = quick
     out.mkdir(parents=True, exist_ok=True)
-    (out / RESULTS[engine]).write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    if engine is DatabaseEngine.SQLITE:
+    results = SERVING if what == "serve" else RESULTS[engine]
+    (out / results).write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+    if results == RESULTS[DatabaseEngine.SQLITE]:
         try:
             console.print(f"plot: {plot(found, out)}", markup=False)
         except UsageProblem as problem:
@@ -67,7 +80,7 @@ def bench(
     if as_json:
         print(json.dumps(found))
     else:
-        (_print if engine is DatabaseEngine.SQLITE else _print_postgres)(found)
+        _PRINT[results](found)
     raise typer.Exit(1 if found["leaks"] else 0)
 
 
@@ -75,6 +88,32 @@ async def _postgres(quick: bool, note: Callable[[str], None]) -> Numbers:
     from wardian.rollouts.bench import postgres  # needs the extra
 
     return await postgres.measure_postgres(postgres.QUICK if quick else postgres.FULL, note)
+
+
+async def _serving(quick: bool, note: Callable[[str], None]) -> Numbers:
+    serve.must_have_extra()
+    from wardian.trainers.bench import serving
+
+    openenv = OPENENV if OPENENV.exists() else None  # noqa: ASYNC240 - a moment
+    if openenv is None:
+        note(f"there is no {OPENENV}, so nothing stands beside it; scripts/trainer-env.sh openenv makes it")
+    return await serving.measure_serving(serving.QUICK if quick else serving.FULL, note, openenv)
+
+
+def _print_serving(found: Numbers) -> None:
+    console = _print_targets(found)
+    table = Table("measured", "p50 ms", "p95 ms", "per second", title="In the same run", title_justify="left")
+    for what, row, per_s in (
+        ("step in process", found["step"]["in_process"], None),
+        ("step through the server", found["step"]["served"], None),
+        ("step of 256 leases at once", found["many"]["step"], None),
+        *((f"echoes of {name}'s server", {}, row["per_s"]) for name, row in found["messages"].items() if isinstance(row, dict)),
+    ):
+        table.add_row(what, _number(row.get("p50_ms")), _number(row.get("p95_ms")), _number(per_s))
+    console.print(table)
+    cells, waited = found["many_on_cells"], found["many_on_cells"]["told_to_wait"]
+    console.print(f"256 leases: {found['many']['wall_s']} s without cells; {cells['wall_s']} s over 16 cells, told to wait {waited} times")
+    console.print(f"{found['leaks']} leaks, {found['wall_s']} s")
 
 
 def _print_postgres(found: Numbers) -> None:
@@ -137,3 +176,10 @@ def _details(found: Numbers) -> Table:
 
 def _number(value: float | None, unit: str = "") -> str:
     return "" if value is None else f"{value:.4g} {unit}".rstrip()
+
+
+_PRINT = {
+    SERVING: _print_serving,
+    RESULTS[DatabaseEngine.SQLITE]: _print,
+    RESULTS[DatabaseEngine.POSTGRES]: _print_postgres,
+}

@@ -64,7 +64,7 @@ def serve(
     given.pop("token_file")
     find_modules_here()
     with errors_end_the_command():
-        _must_have_extra()
+        must_have_extra()
         from wardian.trainers.server.options import Limits, ServeOptions
         from wardian.trainers.server.running import bound, log_lines, token_in
 
@@ -128,7 +128,12 @@ async def _grounds(named: list[tuple[str, Any]], options: Any, ground: dict[str,
         yield served
 
 
-def _must_have_extra() -> None:
+def must_have_extra() -> None:
+    """Look that the server can be had.
+
+    Raises:
+        UsageProblem: a library of the extra is missing.
+    """
     try:
         import fastapi  # noqa: F401
         import limits  # noqa: F401
