@@ -30,7 +30,7 @@ TASK = "echoes/easy/seed-1"
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with served(FAULTY, "--sessions", "40", "--step-s", "1", "--ttl-s", "60", "--drain-s", "1") as url:
+    with served(FAULTY, "--sessions", "40", "--step-s", "4", "--ttl-s", "60", "--drain-s", "1") as url:
         yield url
 
 

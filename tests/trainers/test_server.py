@@ -195,6 +195,31 @@ def test_leases_that_nobody_uses_lapse_and_all_end_after_their_lifetime() -> Non
         assert client.counters()["closed"] == {"lifetime": 1, "ttl": 1}
 
 
+def test_a_lease_whose_trainer_is_gone_ends_after_its_grace() -> None:
+    with served(FAULTY, "--ttl-s", "60", "--grace-s", "0.5") as url, wardian.connect(url) as client:
+        client.lease("by-http")
+        with socket_to(url, "/ws?session_id=by-socket&create=1") as link:
+            said(link, {"type": "reset", "data": {"task_id": TASK}})
+            link.socket.shutdown(socket.SHUT_RDWR)
+        until = time.monotonic() + 10
+        while client.counters()["sessions_open"] == 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert client.counters()["closed"] == {"ttl": 1}
+        assert client.release("by-http")
+
+
+def test_what_failed_is_told_again_and_not_tried_again(url: str) -> None:
+    name = httpx2.post(f"{url}/sessions", json={}).json()["session_id"]
+    httpx2.post(f"{url}/sessions/{name}/reset", json={"task_id": TASK})
+    asked = {"action": {"type": "message", "text": "x"}, "id": "again"}
+    httpx2.post(f"{url}/sessions/{name}/step", json={"action": {"type": "call_tool", "tool_name": "breaks_us"}})
+    first, again = (httpx2.post(f"{url}/sessions/{name}/step", json=asked) for _ in range(2))
+    assert (first.status_code, first.json()) == (409, again.json())
+    httpx2.post(f"{url}/sessions/{name}/reset", json={"task_id": TASK})
+    assert httpx2.post(f"{url}/sessions/{name}/step", json=asked).json() == first.json()
+    httpx2.delete(f"{url}/sessions/{name}")
+
+
 def test_a_group_is_had_whole_or_not_at_all(url: str) -> None:
     with wardian.connect(url) as client:
         before = client.counters()

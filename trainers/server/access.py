@@ -7,6 +7,7 @@ The tools of an episode, `/episodes/NAME/mcp`, ask for that episode's own token,
 
 import hmac
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -28,7 +29,7 @@ OPEN = frozenset({"/health", "/metadata", "/schema", "/openapi.json"})
 """They tell nothing of tasks; load balancers and validators ask for them without a token."""
 RPC = "/mcp"
 """Answers in its own form that a token is missing."""
-EPISODES = "/episodes/"
+EPISODES = re.compile(r"/episodes/[^/]+/mcp")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 REFUSED = 4401
 """Close code of a socket that was not authorized."""
@@ -85,7 +86,7 @@ class Access:
         path = scope["path"]
         if self._token is None:
             _must_be_local(headers)
-        if path in self._open or path.startswith(EPISODES) or self._token is None:
+        if path in self._open or EPISODES.fullmatch(path) or self._token is None:
             return
         if not hmac.compare_digest(bearer(headers).encode(), self._token.encode()):
             raise Problem(Code.NOT_AUTHORIZED, "send the trainer's token: Authorization: Bearer TOKEN")

@@ -77,10 +77,12 @@ class Sockets:
         if older is not None:
             if not asked.get("takeover"):
                 raise Problem(Code.SESSION_ERROR, f"session_id: the lease {named} has a socket already; close that one first", status=409)
-            await _close(older, TAKEN_OVER, "another socket of this lease took over")
+            # Not waited for: its peer may be gone, and this one is here.
+            self.sessions.shared.tasks.start_soon(_close, older, TAKEN_OVER, "another socket of this lease took over")
             session.sockets -= 1
         self._tied[session] = socket
         session.sockets += 1
+        session.had_socket = True
         session.touch()
         return session
 
@@ -241,7 +243,11 @@ async def _received(socket: WebSocket) -> str:
 async def _say(socket: WebSocket, reply: dict[str, Json]) -> bool:
     """Send it; whether there is still somebody."""
     try:
-        await socket.send_text(json.dumps(reply, allow_nan=False))
+        text = json.dumps(reply, allow_nan=False)
+    except ValueError as error:  # a reward or a result of a world's own code
+        text = json.dumps({"type": "error", "data": problem_of(error).body(), **({"id": reply["id"]} if "id" in reply else {})})
+    try:
+        await socket.send_text(text)
     except (RuntimeError, OSError, WebSocketDisconnect):
         return False
     return True

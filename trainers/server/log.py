@@ -87,6 +87,7 @@ class ServerLog:
     writer: TrajectoryWriter | None = None
     run: str = ""
     _episodes: int = 0
+    _unsynced: bool = False
 
     @classmethod
     def open(cls, out: Path | None, setting: Setting, name: str, parameters: dict[str, Json]) -> "ServerLog":
@@ -112,11 +113,17 @@ class ServerLog:
         recorder = AttemptRecorder(
             setting, f"{self.run}-{self._episodes:06d}.{name.replace('-', '_')}", task_id, seed, POLICY, version, attempt=1
         )
-        return EpisodeLog(recorder, self.writer.write)
+        return EpisodeLog(recorder, self._write)
+
+    def _write(self, line: Line) -> None:
+        assert self.writer is not None, "an episode without a writer has no log"
+        self._unsynced = True
+        self.writer.write(line)
 
     async def sync(self) -> None:
-        """Bring it onto the disk."""
-        if self.writer is not None:
+        """Bring what is new onto the disk."""
+        if self.writer is not None and self._unsynced:
+            self._unsynced = False
             await self.writer.sync()
 
     def close(self) -> None:

@@ -19,6 +19,8 @@ class Limits:
     """How long a reset waits for a free cell before it is told that there is none."""
     ttl_s: float = 300.0
     """A lease that nobody has a socket to, and nobody used for so long, ends."""
+    grace_s: float = 30.0
+    """A lease that had a socket and lost it ends sooner: then."""
     lifetime_s: float = 3600.0
     """Every lease ends then."""
     drain_s: float = 30.0

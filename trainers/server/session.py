@@ -32,6 +32,8 @@ from wardian.trainers.server.wire import AnyAction, ListTools, Reset, sampled_of
 from wardian.trainers.server.worlds import ServedWorld
 
 _log = logging.getLogger(__name__)
+CLOSE_S = 10.0
+"""How long the end of a lease waits for a call that is being given up."""
 Work = Callable[[], Awaitable[dict[str, Json]]]
 
 
@@ -63,6 +65,7 @@ class Session:
     """For callers that wait for each other, as the calls of one agent program do; all others are refused while a call is under way."""
     sockets: int = 0
     """A socket that is open is a heartbeat."""
+    had_socket: bool = False
     closed: str = ""
     """Why it ended; empty while it lives."""
     course: Course | None = None
@@ -71,7 +74,7 @@ class Session:
     _busy: str = ""
     _idle: anyio.Event = field(default_factory=anyio.Event)
     _winding: anyio.Event | None = None
-    _last: tuple[str, dict[str, Json]] | None = None
+    _last: tuple[str, dict[str, Json] | Problem] | None = None
     """Id and reply of the latest call that had an id, for a caller who lost the connection before it came."""
     _pending: str = ""
 
@@ -95,7 +98,8 @@ class Session:
         now = time.monotonic()
         if now - self.created > self.shared.limits.lifetime_s:
             return "lifetime"
-        if not self.sockets and not self._busy and now - self.used > self.ttl_s:
+        idle_s = min(self.ttl_s, self.shared.limits.grace_s) if self.had_socket else self.ttl_s
+        if not self.sockets and not self._busy and now - self.used > idle_s:
             return "ttl"
         return ""
 
@@ -130,7 +134,8 @@ class Session:
         with anyio.CancelScope(shield=True):
             await self.env.close()
             if self._winding is not None:
-                await self._winding.wait()
+                with anyio.move_on_after(CLOSE_S):
+                    await self._winding.wait()
         self._cancel_episode(f"the lease was closed: {why}")
         return True
 
@@ -145,11 +150,17 @@ class Session:
         if call_id and self._pending == call_id:
             await self._idle.wait()
         if call_id and self._last is not None and self._last[0] == call_id:
-            return self._last[1]
-        reply = await self._alone(what, call_id, work)
+            return _given(self._last[1])
+        found: dict[str, Json] | Problem
+        try:
+            found = await self._alone(what, call_id, work)
+        except Problem as problem:
+            if problem.retry_after_s is not None:  # to be asked again, which is another call
+                raise
+            found = problem
         if call_id:
-            self._last = (call_id, reply)
-        return reply
+            self._last = (call_id, found)
+        return _given(found)
 
     async def _alone(self, what: str, call_id: str, work: Work) -> dict[str, Json]:
         with self._claimed(what, call_id):
@@ -347,3 +358,9 @@ class Session:
             self.course.end(CANCELLED)
         if self._episode_log is not None:
             self._episode_log.cancel(why)
+
+
+def _given(found: dict[str, Json] | Problem) -> dict[str, Json]:
+    if isinstance(found, Problem):
+        raise found
+    return found

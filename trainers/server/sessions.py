@@ -144,8 +144,11 @@ class Sessions:
                 if why := session.lapsed():
                     _log.warning("lease %s of %s lapsed: %s", session.name, session.world.name, why)
                     self.shared.tasks.start_soon(self.close, session.name, why)
-            for log in self.logs.values():
-                await log.sync()
+            for name, log in self.logs.items():
+                try:
+                    await log.sync()
+                except OSError:
+                    _log.exception("trajectories of %s cannot be brought onto the disk", name)
 
     async def drain(self) -> None:
         """Make no more leases, give those that there are their time, and end what is left."""

@@ -16,6 +16,7 @@ from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.folder import folder_for_a_run
 from wardian.rollouts.sampling import split_asked
 
+RESERVED = {"episodes", "sessions", "groups", "counters", "metrics", "mcp", "ws", "list_environments"}
 EXTRA = "serve: the extra 'serve' is not installed; pip install 'wardian[serve]'"
 
 
@@ -48,6 +49,7 @@ def serve(
     step_s: Annotated[float, typer.Option(help="Every call is answered within so many seconds.")] = 45.0,
     wait_s: Annotated[float, typer.Option(help="How long a reset waits for a free cell before it is told that there is none.")] = 5.0,
     ttl_s: Annotated[float, typer.Option(help="A lease without a socket that nobody used for so long ends.")] = 300.0,
+    grace_s: Annotated[float, typer.Option(help="A lease that lost its socket, and nobody took up again, ends after so long.")] = 30.0,
     lifetime_s: Annotated[float, typer.Option(help="Every lease ends after so long.")] = 3600.0,
     drain_s: Annotated[float, typer.Option(help="After SIGTERM, leases may go on for so long.")] = 30.0,
     rate: Annotated[int, typer.Option(min=1, help="Requests and frames of one caller, a second.")] = 5_000,
@@ -72,6 +74,8 @@ def serve(
         names = [world.name for world in definitions]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UsageProblem(f"worlds: {', '.join(twice)} is given twice; each world of a server has a name of its own")
+        if taken := sorted(set(names) & RESERVED):
+            raise UsageProblem(f"worlds: {', '.join(taken)} is a route of the server; give the world another name")
         for world in definitions:
             profile(faults, world)
         needs_cells = any(world.needs_cell for world in definitions)
@@ -81,6 +85,7 @@ def serve(
                 step_s=step_s,
                 wait_s=wait_s,
                 ttl_s=ttl_s,
+                grace_s=grace_s,
                 lifetime_s=lifetime_s,
                 drain_s=drain_s,
                 rate=rate,
