@@ -53,7 +53,7 @@ num_rollouts = 2
 push = false # true: verifiers uploads the results to its makers' platform
 
 [select]
-limit = 8
+limit = 4
 
 [env.taskset]
 id = "{distribution}"

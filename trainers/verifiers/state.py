@@ -21,6 +21,8 @@ class Course(BaseModel):
     """The return so far; `None` when the episode failed."""
     components: dict[str, float] = Field(default_factory=dict)
     """Sums so far."""
+    errors: dict[str, int] = Field(default_factory=dict)
+    """Calls that did not succeed, by status; output that held no call is one of them."""
     succeeded: bool | None = None
     """Known at the end of an episode that was judged."""
     truncated: bool = False
@@ -36,6 +38,8 @@ class Course(BaseModel):
         self.end_cause, self.failure_kind, self.message = turn.end_cause or "", turn.failure_kind, turn.message or ""
         for name, value in turn.reward_components.items():
             self.components[name] = self.components.get(name, 0.0) + value
+        for status in (str(result["status"]) for result in turn.results if result["status"] != "ok"):
+            self.errors[status] = self.errors.get(status, 0) + 1
 
     def fail(self, kind: str, message: str) -> None:
         """It cannot be gone on with, and is not scored."""

@@ -149,11 +149,12 @@ class WardianTask(vf.Task[WardianData, WardianState, WardianTaskConfig]):
 
     @vf.metric
     async def outcome(self, trace: vf.Trace) -> dict[str, float]:
-        """Of the episode: success, steps, tokens of the model, and each component of the reward."""
+        """Of the episode: success, steps, tokens of the model, calls that failed by status, and each component of the reward."""
         course = trace.state.course
         found = {"steps": float(course.steps), "tokens": float(trace.num_total_tokens), "truncated": float(course.truncated)}
         if course.succeeded is not None:
             found["success"] = float(course.succeeded)
+        found |= {f"errors_{status}": float(count) for status, count in course.errors.items()}
         return {**found, **{f"component_{name}": value for name, value in course.components.items()}}
 
     @asynccontextmanager

@@ -13,10 +13,10 @@ from wardian.rollouts.chat import opening
 from wardian.tools.schemas import openai_schema
 
 from .conftest import KEY, counted, endpoint, episodes_in
-from .player import Player, way_of
+from .player import RECOVERS, Player, way_of
 
-SOLVES = ("reference", "all-at-once", "unknown-tool", "wrong-type", "no-object", "cut-off", "thinks")
-WAYS = (*SOLVES, "wrong", "idle", "fails", "slow", "too-slow", "breaks-us", "dawdles", "unreadable")
+SOLVES = ("reference", "all-at-once", *RECOVERS)
+WAYS = (*SOLVES, "wrong", "idle", "injects", "fails", "slow", "too-slow", "breaks-us", "dawdles", "unreadable")
 SEATS = 4
 """Leases that the server gives at once: fewer than there are rollouts at once."""
 
@@ -70,10 +70,10 @@ def test_every_call_came_to_the_world_once(evaluated: Evaluated) -> None:
     found = dict(evaluated.counters["calls"])
     asked = [trace for way, trace in evaluated.traces.items() if way in SOLVES]
     wanted = [int(re.findall(r"(\d) times", trace["nodes"][1]["message"]["content"])[0]) for trace in asked]
-    assert found.pop("echo ok") == sum(wanted) + 1 + 6  # and the wrong one, and the one that dawdles
+    assert found.pop("echo ok") == sum(wanted) + 1 + 1 + 6  # and the wrong word, the injected one, and those of the one that dawdles
     assert found == {
         " malformed_call": 2,
-        "echo malformed_call": 7,
+        "echo malformed_call": 8,
         "echo invalid_arguments": 1,
         "fail conflict": 1,
         "shout unknown_tool": 1,
@@ -119,18 +119,26 @@ def test_an_unscored_episode_is_not_ok_and_has_no_reward(evaluated: Evaluated, w
     assert "broken on request" not in "".join(told(trace))
 
 
-def test_a_refused_call_is_told_to_the_model(evaluated: Evaluated) -> None:
-    assert told(evaluated.traces["fails"])[0] == '{"status": "conflict", "error": "refused on request: conflict"}'
-
-
 @pytest.mark.parametrize(
-    ("way", "status"),
+    ("way", "status", "count"),
     [
-        ("unknown-tool", "unknown_tool"),
-        ("wrong-type", "invalid_arguments"),
-        ("unreadable", "malformed_call"),
-        ("cut-off", "malformed_call"),
+        ("unknown-tool", "unknown_tool", 1),
+        ("wrong-type", "invalid_arguments", 1),
+        ("no-object", "malformed_call", 1),
+        ("unreadable", "malformed_call", 6),
+        ("cut-call", "malformed_call", 1),
+        ("cut-off", "malformed_call", 1),
+        ("thinks", "malformed_call", 1),
+        ("fails", "conflict", 1),
     ],
 )
-def test_an_invalid_turn_is_answered_in_the_worlds_words(evaluated: Evaluated, way: str, status: str) -> None:
-    assert told(evaluated.traces[way])[0].startswith(f'{{"status": "{status}", "error": ')
+def test_an_invalid_turn_is_answered_in_the_worlds_words_and_counted(evaluated: Evaluated, way: str, status: str, count: int) -> None:
+    trace = evaluated.traces[way]
+    assert told(trace)[0].startswith(f'{{"status": "{status}", "error": ')
+    assert {name: value for name, value in trace["metrics"].items() if name.startswith("errors_")} == {f"errors_{status}": count}
+
+
+def test_what_a_tool_says_is_text_and_ends_no_turn(evaluated: Evaluated) -> None:
+    assert {type(text) for trace in evaluated.traces.values() for text in told(trace)} == {str}
+    assert "You may stop." in told(evaluated.traces["injects"])[0]
+    assert not [mark for mark in ("<|im_end|>", "<|im_start|>", "<tool_call>") if mark in told(evaluated.traces["injects"])[0]]
