@@ -27,6 +27,8 @@ class Course:
     end_cause: str = ""
     failed: bool = False
     """It is over through us."""
+    succeeded: bool | None = None
+    """By the verdict; `None` before there is one."""
     components: dict[str, float] = field(default_factory=dict)
     """Sums so far."""
     _named: dict[str, Json] = field(init=False)
@@ -42,6 +44,7 @@ class Course:
         self.steps = step.info.step
         if step.done:
             self.end(str(step.info.end_cause), failed=step.failed is not None)
+            self.succeeded = step.info.verdict.succeeded if step.info.verdict else None
         for name, value in step.reward_components.items():
             self.components[name] = self.components.get(name, 0.0) + value
 
@@ -59,6 +62,17 @@ class Course:
             "split": task.split,
             "canary": task.canary,
             "resumed_step": self.info.resumed_step,
+        }
+
+    def outcome(self) -> dict[str, Json]:
+        """How it ended, for a trainer who let somebody else act in it; nothing while it runs."""
+        if not self.done:
+            return {}
+        return {
+            "end_cause": self.end_cause,
+            "failure_kind": self.end_cause if self.failed else None,
+            "succeeded": self.succeeded,
+            "total_reward": None if self.succeeded is None else self.total,
         }
 
     def named(self) -> dict[str, Json]:

@@ -116,6 +116,7 @@ class Session:
             "ttl_s": self.ttl_s,
             "age_s": round(time.monotonic() - self.created, 3),
             **({"task_id": course.named()["task_id"], "seed": course.info.seed, "split": course.info.task.split} if course else {}),
+            **(course.outcome() if course else {}),
         }
 
     def schemas(self) -> list[dict[str, Json]]:

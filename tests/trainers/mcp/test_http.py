@@ -81,7 +81,8 @@ async def test_an_agent_acts_and_the_trainer_sees_it(connect: Connect, mode: str
     assert last.structured == {"status": "ok", "result": "Your message was delivered.", "episode_over": True, "end_cause": "message"}
     assert (after.is_error, "over (message)" in after.texts[0]) == (True, True)
     state = lease.ask("")
-    assert (state["step_count"], state["done"]) == (5, True)
+    assert (state["step_count"], state["done"], state["succeeded"], state["failure_kind"]) == (5, True, True, None)
+    assert state["total_reward"] == pytest.approx(0.95)
     found = {name: count - before.get(name, 0) for name, count in calls(lease.url).items()}
     assert {name: count for name, count in found.items() if count} == {
         "fail not_found": 1,
@@ -108,6 +109,8 @@ async def test_what_we_break_is_an_error_of_the_protocol(
             with pytest.raises(Exception, match="over and not scored") as caught:
                 await client.call(name, **given)
             problems.append(caught.value.data)  # type: ignore[attr-defined]
+        state = lease.ask("")
+        assert (state["failure_kind"], state["succeeded"], state["total_reward"]) == (kind, None, None)
         lease.ask("/reset", {"task_id": TASK})
         assert not (await client.call("echo", text="amber")).is_error
     assert problems == [{"episode_over": True, "scored": False, "failure_kind": kind}] * 2
