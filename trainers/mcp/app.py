@@ -61,6 +61,11 @@ class _Finishing:
             answer = await self._handle.call(name, arguments)
         return answer  # noqa: RET504 - to a type checker, the scope may end without one
 
+    async def refuse(self, raw: str, reason: str) -> Answer:
+        with anyio.CancelScope(shield=True):
+            answer = await self._handle.refuse(raw, reason)
+        return answer  # noqa: RET504 - as above
+
     async def say(self, text: str) -> Answer:
         with anyio.CancelScope(shield=True):
             answer = await self._handle.say(text)

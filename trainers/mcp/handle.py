@@ -82,3 +82,13 @@ class EpisodeHandle(Protocol):
             EpisodeBusy: somebody else acts in it.
         """
         ...
+
+    async def refuse(self, raw: str, reason: str) -> Answer:
+        """Count output that holds no usable action, as an invalid call is counted; `reason` is what the agent reads.
+
+        Raises:
+            EpisodeFailed: we broke it, now or before.
+            EpisodeOver: it ended before.
+            EpisodeBusy: somebody else acts in it.
+        """
+        ...

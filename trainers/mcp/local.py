@@ -8,7 +8,7 @@ from math import inf
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from wardian.envs.action import Action, Message, Observation, Step, ToolCalls
+from wardian.envs.action import Action, Malformed, Message, Observation, Step, ToolCalls
 from wardian.envs.ending import EndCause, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.rollouts.actions import sound
@@ -93,6 +93,10 @@ class LocalEpisode:
     async def say(self, text: str) -> Answer:
         """As `EpisodeHandle.say`."""
         return await self._ask(Message(text))
+
+    async def refuse(self, raw: str, reason: str) -> Answer:
+        """As `EpisodeHandle.refuse`."""
+        return await self._ask(Malformed(raw, reason))
 
     async def leave(self) -> None:
         """The agent has left: if it did anything, it has nothing more to say, and what it did is judged as it stands.

@@ -7,6 +7,7 @@ Two tools are ours: one that sends a message, since that is how an agent says th
 programs that show an agent nothing but tools. The first counts as a step of the episode, the second does not.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,7 +117,7 @@ class _Episode:
             if params.name != self.say:
                 return _result(await self.handle.call(params.name, arguments))
             if set(arguments) != {"text"} or not isinstance(arguments["text"], str):
-                return _refused(f"{self.say} takes one argument, `text`, a string. Nothing was sent.")
+                return _result(await self.handle.refuse(json.dumps(arguments), f"{self.say} takes one argument, `text`. Nothing was sent."))
             return _result(await self.handle.say(arguments["text"]))
         except EpisodeOver as over:
             return _refused(f"{over_text(over.cause)} This call did nothing. Stop.")

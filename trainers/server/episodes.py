@@ -71,6 +71,10 @@ class LeasedEpisode:
         """Send a message."""
         return await self._take({"type": "message", "text": text})
 
+    async def refuse(self, raw: str, reason: str) -> Answer:
+        """Count output that holds no usable action."""
+        return await self._take({"type": "malformed", "raw": raw, "reason": reason})
+
     async def _take(self, fields: dict[str, Any]) -> Answer:
         action = action_of(fields)
         async with self.session.turns:

@@ -46,11 +46,11 @@ async def test_an_episode_is_played_to_success(connect: Connect, mode: str, comm
     assert json.loads(refused.texts[0]) == refused.structured
     assert (unknown.is_error, unknown.structured["status"]) == (True, "unknown_tool")
     assert [one.structured["result"] for one in said] == [{"slept_s": 0.3}, {"texts": [word]}]
-    assert (unsaid.is_error, last.is_error) == (True, False)
+    assert (unsaid.is_error, unsaid.structured["status"], last.is_error) == (True, "malformed_call", False)
     assert (last.structured["episode_over"], last.texts[1]) == (True, "The episode is over (message). Stop.")
     assert (after.is_error, after.texts) == (True, ["The episode is over (message). This call did nothing. Stop."])
     actions, end = played(tmp_path / "out")
-    assert actions == ["fail", "no_such_tool", "slow", "echo", "said Done."]
+    assert actions == ["fail", "no_such_tool", "slow", "echo", "said None", "said Done."]
     assert (end.succeeded, end.policy, end.policy_checkpoint) == (True, "mcp", "agent-1")
 
 

@@ -136,6 +136,13 @@ async def test_wrong_messages_are_answered_and_the_socket_goes_on(url: str, coun
     assert counted()["steps"] == 1
 
 
+async def test_a_world_that_is_not_served_is_named_before_anything_is_played(url: str, counted: Counted) -> None:
+    async with GenericEnvClient(base_url=f"{url}/nowhere") as env:
+        with pytest.raises(RuntimeError, match=r"'nowhere'.*faulty"):
+            await env.reset(task_id=TASK)
+    assert counted()["sessions_opened"] == 0
+
+
 async def test_tools_over_http_and_steps_over_the_socket_are_one_session(url: str, counted: Counted) -> None:
     async with MCPToolClient(base_url=url) as env:
         tools = {tool.name: tool.input_schema for tool in await env.list_tools()}
