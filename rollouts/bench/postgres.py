@@ -75,7 +75,7 @@ class PostgresBench:
     clones: dict[str, Samples] = field(default_factory=dict)
 
     async def reset(self) -> None:
-        """Resets after ordinary episodes, in turn over all cells, each with a spare ready; and all cells at once without any."""
+        """Resets after ordinary episodes, in turn over all cells, each with all spares ready; and all cells at once without any."""
         spare, none = (self.resets.setdefault(name, Samples()) for name in ("spare ready", "no spare, 8 at once"))
         metadata = self.source.metadata
         async with places(self.pool, self.spared, CELLS) as held:
@@ -83,11 +83,12 @@ class PostgresBench:
                 async with anyio.create_task_group() as running:
                     await place.live(episodes.ordinary(), metadata, running)
                     running.cancel_scope.cancel()
-                await _spares(self.spared, 1)
+                await self._settle()
                 with spare.timed():
                     await place.reset()
             self.leaks += sum(place.leaks for place in held)
         async with places(self.pool, self.bare, CELLS) as held:
+            await self._settle()
             async with anyio.create_task_group() as group:
                 for place in held:
                     group.start_soon(_timed, none, place.reset)
@@ -118,8 +119,8 @@ class PostgresBench:
     async def sizes(self) -> None:
         """Clones of larger templates, and their first write: with a spare, and made at once."""
         for name, template in self.sized.items():
-            await _spares(template, 1)
             for kind, make in (("spare ready", template.clone), ("no spare", template.clone_at_once)):
+                await self._settle()
                 with self.clones.setdefault(f"{name}, {kind}", Samples()).timed():
                     clone = await anyio.to_thread.run_sync(make)
                 self.leaks += clone.fingerprint() != template.fingerprint
@@ -127,8 +128,14 @@ class PostgresBench:
 
     async def usual(self) -> None:
         """What others do for each episode."""
+        await self._settle()
         for ways in self.ways.values():
             await anyio.to_thread.run_sync(ways.round)
+
+    async def _settle(self) -> None:
+        """Wait until nothing is done in the background: what one sample left behind would be counted to the next one."""
+        while not all(one.settled for one in (self.spared, self.bare, *self.sized.values())):  # noqa: ASYNC110 - measured is what comes after
+            await anyio.sleep(POLL_S)
 
     async def _server_cpu_s(self) -> float:
         found = await self.engine.run("stats", lambda api: api.stats(self.served.container, stream=False, one_shot=True))
@@ -210,11 +217,6 @@ async def _standing(engine: Engine, scale: PostgresScale, note: Callable[[str], 
                 for template in (spared, bare, *sized.values()):
                     await anyio.to_thread.run_sync(template.close)
                 await anyio.to_thread.run_sync(server.close)
-
-
-async def _spares(template: PostgresTemplate, count: int) -> None:
-    while template.spares_ready < count:  # noqa: ASYNC110 - measured is what comes after
-        await anyio.sleep(POLL_S)
 
 
 async def _timed(samples: Samples, act: Callable[[], Awaitable[None]]) -> None:

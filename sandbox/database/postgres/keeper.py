@@ -1,14 +1,25 @@
-"""Keeps spare clones ready and drops used ones, in a thread of its own, so that a reset waits for neither."""
+"""Keeps spare clones ready and drops used ones, in a thread of its own, so that a reset waits for neither.
+
+Its work takes processors and locks of the server that a reset needs at the same moment, so it begins when nobody has asked for a clone
+or ended one for a while; but it is not put off for long, or those who never rest would find no spare.
+"""
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from wardian.sandbox.errors import SandboxError
 
 T = TypeVar("T")
 RETRY_S = 0.5
+REST_S = 0.025
+"""How long nobody must have begun or ended anything before work begins; and how long a chore waits at least. A server's process ends some
+milliseconds after its connection, and a drop that finds it alive sleeps for 100 ms, with every other `CREATE DATABASE` behind it."""
+PATIENCE_S = 0.1
+"""Work begins after this in any case, and then goes on until all of it is done."""
 BACKLOG = 8
 """Chores that may wait while spares are made. With more of them, used clones would fill the server faster than they go."""
 CLOSE_S = 60.0
@@ -20,39 +31,55 @@ class Keeper(Generic[T]):
     def __init__(self, wanted: int, make: Callable[[], T]) -> None:
         self._wanted, self._make = wanted, make
         self._spares: deque[T] = deque()
-        self._chores: deque[Callable[[], None]] = deque()
+        self._chores: deque[tuple[float, Callable[[], None]]] = deque()
+        """Each with the time from which it may be run."""
         self._changed = threading.Condition()
         self._closing = False
-        self._failing = False
+        self._retry_at = self._touched = 0.0
+        self._asking = 0
+        """Who waits for a clone now."""
+        self._due_since: float | None = None
+        """Since when there is something to do; `None`: there is nothing."""
+        self._working = False
         self._thread = threading.Thread(target=self._work, name="wardian-spares", daemon=True)
 
     def start(self) -> None:
         """Begin to make spares. Once."""
         self._thread.start()
 
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Around what a caller does for a clone. Who asks for them faster than they can be dropped does some of it here and now."""
+        with self._changed:
+            self._asking += 1
+            chore = self._chores.popleft()[1] if len(self._chores) > 2 * BACKLOG else None
+        try:
+            if chore is not None:
+                _run(chore)
+            yield
+        finally:
+            with self._changed:
+                self._asking -= 1
+                self._touched = time.monotonic()
+                self._changed.notify()
+
     def take(self) -> T | None:
         """A spare; `None` when none is ready."""
         with self._changed:
-            self._changed.notify()
             return self._spares.popleft() if self._spares else None
 
     @property
-    def ready(self) -> int:
-        """How many spares there are now."""
-        return len(self._spares)
+    def settled(self) -> bool:
+        """Whether all spares are there, and no chore waits or runs."""
+        with self._changed:
+            return not (self._working or self._chores or self._wants())
 
     def later(self, chore: Callable[[], None]) -> None:
         """Run `chore` soon; what it cannot do is left to `reap`."""
         with self._changed:
-            self._chores.append(chore)
+            self._touched = time.monotonic()
+            self._chores.append((self._touched + REST_S, chore))
             self._changed.notify()
-
-    def relieve(self) -> None:
-        """Run one chore here and now if too many wait: who asks for clones faster than they can be dropped does some of it."""
-        with self._changed:
-            chore = self._chores.popleft() if len(self._chores) > 2 * BACKLOG else None
-        if chore is not None:
-            _run(chore)
 
     def close(self) -> list[T]:
         """End the thread after its chores, and give the spares that are left."""
@@ -65,30 +92,45 @@ class Keeper(Generic[T]):
     def _work(self) -> None:
         while True:
             with self._changed:
-                while not self._due():
-                    self._changed.wait(RETRY_S if self._failing else None)
-                    self._failing = False
+                while (wait_s := self._wait_s(time.monotonic())) != 0:
+                    self._changed.wait(wait_s)
                 if self._closing and not self._chores:
                     return
-                chore = None if self._makes() else self._chores.popleft()
-            if chore is None:
-                self._add()
-            else:
-                _run(chore)
+                chore = self._add if self._makes(time.monotonic()) else self._chores.popleft()[1]
+                self._working = True
+            _run(chore)
+            with self._changed:
+                self._working = False
 
-    def _due(self) -> bool:
-        return bool(self._closing or self._chores or self._makes())
+    def _wait_s(self, now: float) -> float | None:
+        """How long to wait before the next thing is done; `None`: until something changes."""
+        if self._closing:
+            return 0
+        if not self._chores and not self._wants():
+            self._due_since = None
+            return None
+        if self._due_since is None:
+            self._due_since = now
+        begin = self._due_since + PATIENCE_S
+        if not self._asking:
+            begin = min(begin, self._touched + REST_S)
+        if not self._makes(now):
+            begin = max(begin, self._chores[0][0] if self._chores else self._retry_at)
+        return max(0, begin - now)
 
-    def _makes(self) -> bool:
+    def _wants(self) -> bool:
+        return len(self._spares) < self._wanted and len(self._chores) <= BACKLOG
+
+    def _makes(self, now: float) -> bool:
         """Whether the next thing to do is a spare."""
-        return len(self._spares) < self._wanted and len(self._chores) <= BACKLOG and not self._failing and not self._closing
+        return self._wants() and now >= self._retry_at and not self._closing
 
     def _add(self) -> None:
         try:
             spare = self._make()
         except SandboxError:
-            self._failing = True  # whoever asks makes one at once, and hears why not
-            return
+            self._retry_at = time.monotonic() + RETRY_S
+            return  # whoever asks makes one at once, and hears why not
         with self._changed:
             self._spares.append(spare)
 

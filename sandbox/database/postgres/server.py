@@ -274,9 +274,9 @@ class Server:
             try:
                 self.made[name] = template
                 admin.execute(make)
-                _label(admin, "DATABASE", name, labels_for("database"))
-                admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
-                admin.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}, {}").format(*map(sql.Identifier, (name, OWNER, CLONES))))
+                marks = "{}; REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO {}, {}"
+                label = _labelling("DATABASE", name, labels_for("database"))
+                admin.execute(sql.SQL(marks).format(label, *map(sql.Identifier, (OWNER, CLONES)), name=sql.Identifier(name)))
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
 
@@ -288,11 +288,14 @@ class Server:
         """
         if not name.startswith(PREFIX):
             raise ValueError(f"{name!r} is not of ours")
+        drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         with self.admin() as admin:
             try:
-                if admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+                try:
+                    admin.execute(drop)
+                except psycopg.errors.WrongObjectType:  # a template must be none first
                     admin.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(sql.Identifier(name)))
-                    admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+                    admin.execute(drop)
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
         self.made.pop(name, None)
@@ -399,8 +402,12 @@ def _ensure_login(admin: Link, name: str, password: str, groups: Sequence[str]) 
 
 
 def _label(admin: Link, what: str, name: str, labels: Mapping[str, Any]) -> None:
+    admin.execute(_labelling(what, name, labels))
+
+
+def _labelling(what: str, name: str, labels: Mapping[str, Any]) -> sql.Composed:
     text = json.dumps(dict(labels), sort_keys=True)
-    admin.execute(sql.SQL("COMMENT ON " + what + " {} IS {}").format(sql.Identifier(name), sql.Literal(text)))
+    return sql.SQL("COMMENT ON " + what + " {} IS {}").format(sql.Identifier(name), sql.Literal(text))
 
 
 def _read(comment: str | None) -> dict[str, Any]:

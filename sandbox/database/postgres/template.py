@@ -71,15 +71,15 @@ class PostgresTemplate(Template):
             DatabaseLost: the server does not answer or cannot go on.
             TemplateBroken: the copy is not what was sealed.
         """
-        self._keeper.relieve()
         until = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return PostgresDatabase(self._sealed, self._spare() or self._copy_or_rebuilt())
-            except DatabaseLost:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.2)  # a server that restarts, or whose successor starts, is worth waiting for
+        with self._keeper.asked():
+            while True:
+                try:
+                    return PostgresDatabase(self._sealed, self._spare() or self._copy_or_rebuilt())
+                except DatabaseLost:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.2)  # a server that restarts, or whose successor starts, is worth waiting for
 
     def restore(self, sealed: SealedDatabase) -> tuple[PostgresDatabase, tuple[FrozenDatabase, ...]]:
         check_template(self, sealed)
@@ -114,9 +114,9 @@ class PostgresTemplate(Template):
         return None
 
     @property
-    def spares_ready(self) -> int:
-        """How many clones wait to be taken."""
-        return self._keeper.ready
+    def settled(self) -> bool:
+        """Whether all spares are ready and all used clones dropped."""
+        return self._keeper.settled
 
     def close(self) -> None:
         """Drop the spares, what clones were left, and the template. A server that is gone is fine."""
