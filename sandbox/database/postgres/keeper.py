@@ -17,7 +17,7 @@ T = TypeVar("T")
 RETRY_S = 0.5
 REST_S = 0.025
 """How long nobody must have begun or ended anything before work begins; and how long a chore waits at least. A server's process ends some
-milliseconds after its connection, and a drop that finds it alive sleeps for 100 ms, with every other `CREATE DATABASE` behind it."""
+milliseconds after its connection; a drop that finds it alive sleeps for 100 ms, with every `CREATE DATABASE` of ours behind it."""
 PATIENCE_S = 0.1
 """Work begins after this in any case, and then goes on until all of it is done."""
 BACKLOG = 8
