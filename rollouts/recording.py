@@ -1,12 +1,15 @@
 """Makes the lines of one attempt at one episode, from what the environment gave.
 
-The lines are made here and written elsewhere, so that a trainer that steps an environment by itself can log in the same form.
+The lines are made here and written by whoever has a writer (`log_at`), so that a trainer that steps an environment by itself can log in the
+same form.
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from wardian import __version__
@@ -46,6 +49,7 @@ from wardian.rollouts.records import (
     WordPart,
 )
 from wardian.rollouts.sums import StepSums
+from wardian.rollouts.trajectory import TrajectoryWriter
 from wardian.sandbox.database.base import RowChange
 from wardian.sandbox.files import FileChange
 from wardian.sandbox.fingerprint import Fingerprint
@@ -70,6 +74,21 @@ def run_record(setting: "Setting", run: str, parameters: Mapping[str, Json]) -> 
         tool_schemas=tool_schemas(setting.world),
         versions=setting.versions,
     )
+
+
+@contextmanager
+def log_at(file: Path | None, setting: "Setting", run: str, parameters: Mapping[str, Json]) -> Iterator[TrajectoryWriter | None]:
+    """A writer of `file` that has written its `run` line, closed at the end; `None` where nothing is to be kept.
+
+    Raises:
+        LogInUse: another writer has it open.
+    """
+    if file is None:
+        yield None
+        return
+    with TrajectoryWriter(file) as writer:
+        writer.write(run_record(setting, run, parameters))
+        yield writer
 
 
 def tool_schemas(world: WorldDefinition) -> list[dict[str, Json]]:

@@ -17,11 +17,10 @@ from wardian.rollouts.ground import Ground
 from wardian.rollouts.plan import new_run_id
 from wardian.rollouts.policies.base import Policy
 from wardian.rollouts.policies.lifetime import opened
-from wardian.rollouts.recording import Setting, run_record, versions_of
+from wardian.rollouts.recording import Setting, log_at, versions_of
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
 from wardian.rollouts.trajectory import FILE as LOG
-from wardian.rollouts.trajectory import TrajectoryWriter
 from wardian.tools.faults import NONE, FaultProfile
 
 
@@ -98,15 +97,9 @@ class Evaluation:
         def began(start: EpisodeStart) -> None:
             self._checkpoints.add(start.policy_checkpoint)
 
-        writer = TrajectoryWriter(self.out / faults.name / LOG) if self.out else None
-        try:
-            if writer is not None:
-                writer.write(run_record(setting, self.run_id, self.parameters))
+        with log_at(self.out / faults.name / LOG if self.out else None, setting, self.run_id, self.parameters) as writer:
             self._pool = EpisodePool(self.ground, setting, writer, ATTEMPTS, ended, began)
             await self._pool.run(self.tasks.planned(self.policy, self.run_id), workers=workers)
-        finally:
-            if writer is not None:
-                writer.close()
         return results.gather()
 
     def _report(self, played: Mapping[str, ProfileResults]) -> dict[str, Json]:

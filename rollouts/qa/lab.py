@@ -16,10 +16,11 @@ from wardian.rollouts.policies.base import Policy
 from wardian.rollouts.policies.registry import load_policies
 from wardian.rollouts.qa.acting import Took, difference, play
 from wardian.rollouts.qa.courses import Course, read_courses
-from wardian.rollouts.recording import Setting, run_record, versions_of
+from wardian.rollouts.recording import Setting, log_at, versions_of
+from wardian.rollouts.records import Json
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.summary import Tally
-from wardian.rollouts.trajectory import FILE, TrajectoryWriter
+from wardian.rollouts.trajectory import FILE
 from wardian.sandbox.database.choice import DatabaseChoice
 from wardian.sandbox.streams import stream
 from wardian.tools.faults import FaultProfile
@@ -113,8 +114,8 @@ class Lab:
         self.setting = setting = Setting(
             world, self.name, versions, self.faults, MalformedPolicy.RECOVER.value, Settings().recompute_every, split=None
         )
-        with TrajectoryWriter(self.out / FILE) as writer:
-            writer.write(run_record(setting, run, {"world": self.name, "seeds": self.asked.seeds, "cells": self.asked.cells}))
+        asked: dict[str, Json] = {"world": self.name, "seeds": self.asked.seeds, "cells": self.asked.cells}
+        with log_at(self.out / FILE, setting, run, asked) as writer:
             self.tally = await EpisodePool(self.ground, setting, writer).run(self.planned, workers=self.asked.cells)
         self.played_s = perf_counter() - began
         self.own = read_courses(self.out)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from wardian.cli import database, grounds
+from wardian.cli import database, grounds, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, run_until_signal, stderr
 from wardian.envs.taskfile.opening import kept_copy, world_named
 from wardian.rollouts.curriculum import fatal
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 def create(
     file: File,
-    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
+    world: options.World,
     group: Annotated[int, typer.Option(help="Episodes of one task.")] = DEFAULT.group,
     low: Annotated[float, typer.Option(help="Least success of the tasks to be chosen.")] = PLACED.low,
     high: Annotated[float, typer.Option(help="Most success of them.")] = PLACED.high,
@@ -96,7 +96,7 @@ def add(
         Path | None, typer.Option(help="Find the fatal step of each failure by playing, and keep the state before it in this folder.")
     ] = None,
     variants: Annotated[int, typer.Option(min=0, max=20, help="Add so many variants of each failed task, each seen to be solvable.")] = 0,
-    tier: grounds.TierName = "auto",
+    tier: options.TierName = "auto",
     image: grounds.Image = None,
     db: grounds.Engine = None,
     db_url: database.Url = None,

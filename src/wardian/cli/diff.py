@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import database, grounds
+from wardian.cli import database, grounds, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr, visible
 from wardian.cli.grounds import Where
 from wardian.envs.diff import FileDiff, Look, StateDiff, between, moment_of
@@ -38,7 +38,7 @@ def diff(
     begin: Annotated[int | None, typer.Option("--from", min=0, help="Step; 0 is the start. Default: 0; of two episodes the end.")] = None,
     end: Annotated[int | None, typer.Option("--to", min=0, help="Step. Default: the end.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-    tier: grounds.TierName = "auto",
+    tier: options.TierName = "auto",
     image: grounds.Image = None,
     db: grounds.Engine = None,
     db_url: database.Url = None,

@@ -10,11 +10,10 @@ from typing import Annotated
 import anyio
 import typer
 
-from wardian.cli import database, endpoint
+from wardian.cli import database, endpoint, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, stderr
 from wardian.cli.eval_tables import print_checkpoints, print_evaluation
 from wardian.cli.report import EpisodeProgress
-from wardian.cli.run import malformed_named, tier_of
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world, profile
 from wardian.envs.splits import Split, split_named
@@ -38,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def evaluate(
-    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
+    world: options.World,
     policy: Annotated[str, typer.Option(help=f"{', '.join(NAMES)} or package.module:function; several by commas, one after another.")],
     split: Annotated[str, typer.Option(help="eval or heldout: tasks that are never for training.")] = Split.HELDOUT.value,
     tasks: Annotated[int, typer.Option(min=1, max=10_000, help="Of each family and difficulty that has some.")] = 4,
@@ -53,13 +52,13 @@ def evaluate(
     rounds: Annotated[int | None, typer.Option(min=1, help="With --every: stop after so many. Default: when interrupted.")] = None,
     seed: Annotated[int, typer.Option(help="The set of tasks follows from it.")] = 0,
     cells: Annotated[int, typer.Option(min=1, max=256, help="How many episodes to play at once.")] = 4,
-    malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
+    malformed: options.Malformed = "recover",
     tokenizer: Annotated[str, typer.Option(help="What counts tokens: estimate, or package.module:function.")] = DEFAULT,
-    tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto.")] = "auto",
+    tier: options.TierName = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder for this evaluation; those that it holds already are compared with it.")] = None,
     against: Annotated[list[Path] | None, typer.Option(help="Further folders of evaluations to compare with.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Results and table as one line of JSON, the last of stdout.")] = False,
-    progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
+    progress: options.Progress = True,
     db: Annotated[str, typer.Option(help=f"Engine of the world's database: {database.NAMES}.")] = "sqlite",
     db_url: database.Url = None,
     base_url: endpoint.BaseUrl = None,
@@ -137,8 +136,8 @@ class EvalOrder:
         """
         world = load_world(asked["world"])
         database.asked(asked)
-        tier_of(asked["tier"])
-        malformed_named(asked["malformed"])
+        options.tier_of(asked["tier"])
+        options.malformed_named(asked["malformed"])
         if (asked["k"] or 1) > asked["repeats"]:
             raise UsageProblem(f"k: {asked['k']} tries of a task need at least as many --repeats; got {asked['repeats']}")
         if asked["rounds"] is not None and asked["every"] is None:
@@ -183,7 +182,7 @@ class EvalOrder:
         """Evaluate all policies, as often as was asked for; sets `found`."""
         rounds = self.asked["rounds"] or (1 if self.asked["every"] is None else math.inf)
         cells = min(self.asked["cells"], len(self.tasks.tasks) * self.tasks.repeats)
-        tier, choice = tier_of(self.asked["tier"]), database.asked(self.asked)
+        tier, choice = options.tier_of(self.asked["tier"]), database.asked(self.asked)
         async with open_ground(self.world, cells=cells, tier=tier, deep_checks=True, database=choice) as ground:
             number = 0
             while number < rounds:

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
+from wardian.cli import options
 from wardian.cli.console import errors_end_the_command, find_modules_here
 from wardian.envs.family import Family
 from wardian.envs.parameters import where_text
@@ -23,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def families(
-    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
+    world: options.World,
     family: Annotated[str | None, typer.Option(help="This family only.")] = None,
     tasks: Annotated[
         int, typer.Option(min=0, max=10_000, help="Make so many tasks of each difficulty and count duplicates; 0: none.")

@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
+from wardian.cli import options
 from wardian.cli.console import errors_end_the_command, find_modules_here
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.family import Family
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def faults(
-    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
+    world: options.World,
     family: Annotated[str | None, typer.Option(help="Only what can happen in tasks of this family.")] = None,
     chosen: Annotated[
         str | None,

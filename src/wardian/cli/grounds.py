@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import database
-from wardian.cli.run import tier_of
+from wardian.cli import database, options
 from wardian.envs.taskfile.opening import world_named
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.ground import Ground, open_ground
@@ -17,7 +16,6 @@ from wardian.rollouts.replay import uids_of
 from wardian.rollouts.trajectory import AttemptLog
 from wardian.sandbox.adoption.build import REPOSITORY
 
-TierName = Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")]
 Image = Annotated[str | None, typer.Option(help="What cells run. Default: the image that was recorded.")]
 Engine = Annotated[str | None, typer.Option(help=f"Engine of the database: {database.NAMES}. Default: the one that was recorded.")]
 TasksFile = Annotated[
@@ -54,7 +52,7 @@ class Where:
         async with open_ground(
             world_named(world, self.tasks),
             cells=cells,
-            tier=tier_of(self.tier),
+            tier=options.tier_of(self.tier),
             uids=uids_of(episodes),
             image=self.image or recorded,
             database=choice,

@@ -1,6 +1,5 @@
 """`wardian mcp`: one episode as a tool server on stdin and stdout, for any agent program."""
 
-from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardian.cli import database
+from wardian.cli import database, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, folder, log_to, run_until_signal, stderr
-from wardian.cli.run import malformed_named, tier_of
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world, profile
 from wardian.envs.settings import MalformedPolicy, Settings
@@ -20,7 +18,7 @@ from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.folder import folder_for_a_run, next_file
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import new_run_id
-from wardian.rollouts.recording import AttemptRecorder, Setting, run_record, versions_of
+from wardian.rollouts.recording import AttemptRecorder, Setting, log_at, versions_of
 from wardian.rollouts.records import EpisodeEnd, Json
 from wardian.rollouts.sampling import split_asked
 from wardian.rollouts.trajectory import TrajectoryWriter
@@ -43,13 +41,13 @@ def register(app: typer.Typer) -> None:
 
 
 def mcp(
-    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function of one of your own.")],
+    world: options.World,
     task: Annotated[str, typer.Argument(help="Id of a task, such as lending-desk/easy/seed-3.")],
     seed: Annotated[int, typer.Option(min=0, help="Of the episode's streams: faults, latencies, background events.")] = 0,
-    faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
-    malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
+    faults: options.Faults = "none",
+    malformed: options.Malformed = "recover",
     split: Annotated[str, typer.Option(help="What the task must be of: train, eval, heldout, or all.")] = Split.TRAIN.value,
-    tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
+    tier: options.TierName = "auto",
     image: Annotated[str | None, typer.Option(help="What the cell runs: an image of `wardian image adopt`.")] = None,
     checkpoint: Annotated[str, typer.Option(help="Which program or weights play, for the trajectory.")] = "",
     out: Annotated[
@@ -110,9 +108,9 @@ class Command:
         return cls(
             world,
             profile(parameters["faults"], world),
-            malformed_named(parameters["malformed"]),
+            options.malformed_named(parameters["malformed"]),
             split_asked(parameters["split"]),
-            tier_of(parameters["tier"]),
+            options.tier_of(parameters["tier"]),
             database.asked(parameters),
             parameters,
             out,
@@ -163,10 +161,7 @@ class Command:
         )
         run, task, seed = new_run_id(), self.parameters["task"], self.parameters["seed"]
         recorder = AttemptRecorder(setting, f"{run}-00000", task, seed, POLICY, self.parameters["checkpoint"], attempt=1)
-        writer = TrajectoryWriter(next_file(self.out, STEM)) if self.out else None
-        with closing(writer) if writer else nullcontext():
-            if writer is not None:
-                writer.write(run_record(setting, run, self.parameters))
+        with log_at(next_file(self.out, STEM) if self.out else None, setting, run, self.parameters) as writer:
             async with ground.environment(self.faults, self.malformed, settings) as env:
                 episode = LocalEpisode(env, recorder, writer.write if writer else lambda line: None)
                 await episode.begin(task, seed)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from wardian.cli import database
+from wardian.cli import database, options
 from wardian.cli.console import errors_end_the_command, log_to, stderr
 from wardian.envs import environment
 from wardian.envs.definition import WorldDefinition
@@ -59,7 +59,7 @@ def settle(parameters: dict[str, Any]) -> WorldDefinition:
 def check(
     tasks: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of tasks.")],
     template: Annotated[str, typer.Option(help="The database that they are for, of `wardian template import`.")],
-    image: Annotated[str | None, typer.Option(help="What cells run: an image of `wardian image adopt`. Default: the agent image.")] = None,
+    image: options.Image = None,
     db_url: database.Url = None,
 ) -> None:
     """Check a file of tasks: that all is well formed, that each reference solution passes, and that doing nothing does not.

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wardian.cli import database
+from wardian.cli import database, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, stderr, visible
 from wardian.cli.own import TasksFile, Template, settle
 from wardian.envs.definition import WorldDefinition
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def qa(
-    world: Annotated[str | None, typer.Argument(help="Name of a world, or package.module:function of one of your own.")] = None,
+    world: options.WorldOrTemplate = None,
     trajectories: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Log of the current policy to audit. Default: scripted policies stand for it.")
     ] = None,

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wardian.cli import database
+from wardian.cli import database, options
 from wardian.cli.console import errors_end_the_command, find_modules_here
 from wardian.cli.own import TasksFile, Template, settle
 from wardian.envs.definition import WorldDefinition
@@ -25,7 +25,6 @@ from wardian.rollouts.redteam.mutating import MOST, mutate
 from wardian.rollouts.redteam.solving import Witness
 from wardian.tools.faults import NONE
 
-World = Annotated[str | None, typer.Argument(help="Name of a world, or package.module:function of one of your own.")]
 FamilyName = Annotated[str | None, typer.Option("--family", help="Only this family.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Everything as one line of JSON.")]
 SHOWN = 40
@@ -39,7 +38,11 @@ def register(app: typer.Typer) -> None:
 
 
 def redteam(
-    world: World = None, family: FamilyName = None, template: Template = None, tasks: TasksFile = None, as_json: AsJson = False
+    world: options.WorldOrTemplate = None,
+    family: FamilyName = None,
+    template: Template = None,
+    tasks: TasksFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Play the attacks that a world declares on its verifiers: failures that look like success. Exits with 1 when one is not blocked."""
     find_modules_here()
@@ -54,7 +57,7 @@ def redteam(
 
 
 def mutants(
-    world: World = None,
+    world: options.WorldOrTemplate = None,
     family: FamilyName = None,
     template: Template = None,
     tasks: TasksFile = None,

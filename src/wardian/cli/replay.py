@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import database, grounds
+from wardian.cli import database, grounds, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, run_until_signal, say_damage, stderr
 from wardian.cli.grounds import Where, ground_of
 from wardian.cli.report import EpisodeProgress
@@ -32,13 +32,13 @@ def replay(
     ] = None,
     to_step: Annotated[int | None, typer.Option(min=0, help="Stop each episode after this step.")] = None,
     cells: Annotated[int | None, typer.Option(min=1, max=256, help="How many at once. Default: as many as it was recorded with.")] = None,
-    tier: grounds.TierName = "auto",
+    tier: options.TierName = "auto",
     image: grounds.Image = None,
     db: grounds.Engine = None,
     db_url: database.Url = None,
     tasks: grounds.TasksFile = None,
     force: grounds.Force = False,
-    progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
+    progress: options.Progress = True,
 ) -> None:
     """Take the recorded actions again on new cells; compare observation, result, reward and fingerprint at every step.
 

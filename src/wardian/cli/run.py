@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from wardian.cli import database, endpoint, own, steering
+from wardian.cli import database, endpoint, options, own, steering
 from wardian.cli.console import errors_end_the_command, find_modules_here, folder, log_to, run_until_signal, stderr
 from wardian.cli.report import EpisodeProgress, print_summary
 from wardian.envs.definition import WorldDefinition
@@ -26,13 +26,13 @@ from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import Planned, new_run_id, plan
 from wardian.rollouts.policies.lifetime import opened
 from wardian.rollouts.policies.registry import NAMES, load_policies
-from wardian.rollouts.recording import Setting, run_record, versions_of
+from wardian.rollouts.recording import Setting, log_at, versions_of
 from wardian.rollouts.records import EpisodeEnd, Json
 from wardian.rollouts.resume import Played, stopped_run
 from wardian.rollouts.runner import ATTEMPTS, EpisodePool
 from wardian.rollouts.sampling import Mixture, split_asked
 from wardian.rollouts.summary import Tally, joined, summary
-from wardian.rollouts.trajectory import FILE, TrajectoryWriter
+from wardian.rollouts.trajectory import FILE
 from wardian.rollouts.twins import FOLDER, Twins, keep
 from wardian.sandbox.cell import Tier
 from wardian.sandbox.lease import PoolStatistics
@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    world: Annotated[str | None, typer.Argument(help="Name of a world, or package.module:function of one of your own.")] = None,
+    world: options.WorldOrTemplate = None,
     template: own.Template = None,
     tasks: own.TasksFile = None,
     family: Annotated[str | None, typer.Option(help="Play this family only. Default: all, balanced.")] = None,
@@ -64,15 +64,15 @@ def run(
     policy: Annotated[
         str, typer.Option(help=f"{', '.join(NAMES)} or package.module:function; several, by commas, alternate, with equal shares.")
     ] = "expert",
-    faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
+    faults: options.Faults = "none",
     twin: Annotated[bool, typer.Option("--twin", help="Play each episode again without faults, and compare.")] = False,
-    malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
+    malformed: options.Malformed = "recover",
     tokenizer: Annotated[
         str, typer.Option(help="What counts tokens: estimate (a quarter of the bytes, no model's own count), or package.module:function.")
     ] = DEFAULT,
     seed: Annotated[int, typer.Option(help="Tasks, episodes and scripted policies all follow from it.")] = 0,
-    tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
-    image: Annotated[str | None, typer.Option(help="What cells run: an image of `wardian image adopt`. Default: the agent image.")] = None,
+    tier: options.TierName = "auto",
+    image: options.Image = None,
     attempts: Annotated[int, typer.Option(min=1, max=10, help="Of one episode, where the infrastructure fails.")] = ATTEMPTS,
     curriculum: steering.Where = None,
     from_pool: steering.FromPool = False,
@@ -83,7 +83,7 @@ def run(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as one line of JSON, the last of stdout.")] = False,
-    progress: Annotated[bool, typer.Option(help="Show progress on stderr, where that is a terminal.")] = True,
+    progress: options.Progress = True,
     db: Annotated[
         str | None, typer.Option(help=f"Engine of the world's database: {database.NAMES}. Default: sqlite, or that of --template.")
     ] = None,
@@ -202,17 +202,9 @@ class Order:
         ) as ground:
             setting = self.setting(ground, self._recorded)
             file = self._file()
-            writer = TrajectoryWriter(file) if file else None
-            try:
-                if writer is not None:
-                    writer.write(
-                        run_record(setting, self.run, {**self.parameters, "continued": file.name if self.before and file else None})
-                    )
+            with log_at(file, setting, self.run, {**self.parameters, "continued": file.name if self.before and file else None}) as writer:
                 self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch, tally=self._tally())
                 await self._run(self.pool, ground, cells)
-            finally:
-                if writer is not None:
-                    writer.close()
             if self.twins is not None and not self.pool.interrupted:
                 await self._play_twins(self.twins, ground, replace(setting, faults=NONE), cells)
 
@@ -258,18 +250,12 @@ class Order:
         """Play the same episodes without faults, into a log of their own; adds the comparison to `found`."""
         assert self.found is not None, "the episodes themselves are summed up before"
         began = time.perf_counter()
-        writer = TrajectoryWriter(self.out / FOLDER / FILE) if self.out else None
-        try:
-            if writer is not None:
-                writer.write(run_record(setting, self.run, self.parameters))
+        with log_at(self.out / FOLDER / FILE if self.out else None, setting, self.run, self.parameters) as writer:
             self.progress = EpisodeProgress(stderr(), len(self.episodes), shown=self.parameters["progress"], verb="playing twins")
             self.pool = EpisodePool(ground, setting, writer, self.parameters["attempts"], self._watch_twin)
             with self.progress:
                 async with opened(planned.policy for planned in self.episodes):
                     await self._play_all(self.pool, workers)
-        finally:
-            if writer is not None:
-                writer.close()
         twins_s = time.perf_counter() - began
         found = {"twin": {**twins.summary(), "wall_s": round(twins_s, 3)}, "wall_s": round(self.found["wall_s"] + twins_s, 3)}
         self.found |= {**found, "interrupted": self.pool.interrupted}
@@ -380,9 +366,9 @@ def order_of(asked: Mapping[str, Json], out: Path | None, run: str | None = None
         run=run_id,
         faults=faults,
         twins=Twins() if asked["twin"] else None,
-        malformed=malformed_named(asked["malformed"]),
+        malformed=options.malformed_named(asked["malformed"]),
         tokenizer=counter,
-        tier=tier_of(asked["tier"]),
+        tier=options.tier_of(asked["tier"]),
         out=out,
         parameters=asked,
         progress=EpisodeProgress(stderr(), len(episodes) if steered is None else len(steered), shown=asked["progress"]),
@@ -415,30 +401,6 @@ def _mixture(asked: Mapping[str, Json]) -> Mixture | None:
     if asked["family"] is not None:
         raise UsageProblem("mix: one family alone is no mixture; leave out --mix or --family")
     return Mixture.parse(asked["mix"], asked["cap"])
-
-
-def tier_of(name: str) -> Tier | None:
-    """The tier of that name; `None` for `auto`.
-
-    Raises:
-        UsageProblem: there is none.
-    """
-    known = [one.value for one in Tier]
-    if name not in (*known, "auto"):
-        raise UsageProblem(f"tier: no {name!r}; there are {', '.join(known)} and auto")
-    return None if name == "auto" else Tier(name)
-
-
-def malformed_named(name: str) -> MalformedPolicy:
-    """The policy of that name.
-
-    Raises:
-        UsageProblem: there is none.
-    """
-    known = [one.value for one in MalformedPolicy]
-    if name not in known:
-        raise UsageProblem(f"malformed: no {name!r}; there are {', '.join(known)}")
-    return MalformedPolicy(name)
 
 
 def _check_empty(out: Path) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from wardian.cli import database
+from wardian.cli import database, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, folder
-from wardian.cli.run import malformed_named, tier_of
 from wardian.envs.registry import load_world, profile
 from wardian.envs.splits import Split
 from wardian.rollouts.errors import UsageProblem
@@ -39,12 +38,12 @@ def serve(
     split: Annotated[
         str, typer.Option(help="Only tasks of this split are played: train, eval, heldout, or all. For training leave it as it is.")
     ] = Split.TRAIN.value,
-    faults: Annotated[str, typer.Option(help="Fault profile: none, mild, realistic, harsh, or a TOML file.")] = "none",
-    malformed: Annotated[str, typer.Option(help="What an invalid call costs: recover, penalise or terminate.")] = "recover",
+    faults: options.Faults = "none",
+    malformed: options.Malformed = "recover",
     seed: Annotated[int, typer.Option(help="The list of tasks follows from it.")] = 0,
     tasks: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many tasks of each split are listed.")] = 1_000,
-    tier: Annotated[str, typer.Option(help="Restore tier: chamber, fresh, or auto for the best that works here.")] = "auto",
-    image: Annotated[str | None, typer.Option(help="What cells run: an image of `wardian image adopt`. Default: the agent image.")] = None,
+    tier: options.TierName = "auto",
+    image: options.Image = None,
     out: Annotated[Path | None, typer.Option(help="Folder for trajectories of all that is played.", parser=folder, metavar="DIR")] = None,
     step_s: Annotated[float, typer.Option(help="Every call is answered within so many seconds.")] = 45.0,
     wait_s: Annotated[float, typer.Option(help="How long a reset waits for a free cell before it is told that there is none.")] = 5.0,
@@ -93,23 +92,23 @@ def serve(
             )
         except ValueError as error:
             raise UsageProblem(str(error)) from error
-        options = ServeOptions(
+        leasing = ServeOptions(
             split=split_asked(split),
             faults=faults,
-            malformed=malformed_named(malformed),
+            malformed=options.malformed_named(malformed),
             seed=seed,
             tasks=tasks,
             out=out,
             token=token_in(token_file, host),
             limits=limits,
         )
-        ground: dict[str, Any] = {"cells": cells, "tier": tier_of(tier), "image": image, "database": database.choice_of(db, db_url)}
+        ground: dict[str, Any] = {"cells": cells, "tier": options.tier_of(tier), "image": image, "database": database.choice_of(db, db_url)}
         listening = bound(host, port)
         log_lines()
         with folder_for_a_run(out), listening:
             import anyio
 
-            anyio.run(_serve, list(zip(worlds, definitions, strict=True)), options, ground, listening, given)
+            anyio.run(_serve, list(zip(worlds, definitions, strict=True)), leasing, ground, listening, given)
 
 
 async def _serve(named: list[tuple[str, Any]], options: Any, ground: dict[str, Any], listening: Any, given: dict[str, Any]) -> None:

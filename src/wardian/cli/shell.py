@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn, Protocol, TypeVar
 import typer
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from wardian.cli import database, grounds
+from wardian.cli import database, grounds, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, log_to, stderr, visible
 from wardian.cli.grounds import Where
 from wardian.cli.prompts import ShellPrompt, SqlPrompt
@@ -41,7 +41,7 @@ def shell(
     episode: Annotated[str, typer.Argument(help="Id of an episode, the end of one, or its number.")],
     step: Annotated[int | None, typer.Option(min=0, help="After which step; 0 is right after the reset. Default: the end.")] = None,
     sql: Annotated[bool, typer.Option("--sql", help="A prompt for read-only SQL on the world's database.")] = False,
-    tier: grounds.TierName = "auto",
+    tier: options.TierName = "auto",
     image: grounds.Image = None,
     db: grounds.Engine = None,
     db_url: database.Url = None,

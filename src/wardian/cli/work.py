@@ -22,11 +22,10 @@ from wardian.rollouts.errors import RolloutError
 from wardian.rollouts.ground import open_ground
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.policies.lifetime import opened
-from wardian.rollouts.recording import run_record
+from wardian.rollouts.recording import log_at
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json
 from wardian.rollouts.resume import restore_ms
 from wardian.rollouts.runner import EpisodePool
-from wardian.rollouts.trajectory import TrajectoryWriter
 
 LINE_BYTES = 1 << 24
 LOOK_S = 1.0
@@ -97,16 +96,11 @@ class Worker:
             order.world, cells=cells, tier=order.tier, deep_checks=True, image=image, database=database.asked(order.parameters)
         ) as ground:
             setting = order.setting(ground, asked["versions"])
-            writer = TrajectoryWriter(Path(asked["file"])) if asked["file"] else None
-            try:
-                if writer is not None:
-                    writer.write(run_record(setting, order.run, {**order.parameters, "worker": asked["worker"]}))
+            file = Path(asked["file"]) if asked["file"] else None
+            with log_at(file, setting, order.run, {**order.parameters, "worker": asked["worker"]}) as writer:
                 pool = self.pool = EpisodePool(ground, setting, writer, order.parameters["attempts"], self._ended, self._begun)
                 async with opened(planned.policy for planned in order.episodes):
                     await self._run(pool, reader, cells)
-            finally:
-                if writer is not None:
-                    writer.close()
             statistics = asdict(replace(ground.cells.statistics(), leaks=())) if ground.cells else None
             tier = ground.tier.value if ground.tier else None
             self._say({"statistics": statistics, "starts_leaked": pool.tally.starts_leaked, "tier": tier})
