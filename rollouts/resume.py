@@ -12,12 +12,13 @@ from pathlib import Path
 from wardian.envs.tokens import Tokenizer
 from wardian.rollouts.errors import LogBroken, UsageProblem
 from wardian.rollouts.folder import await_writers
-from wardian.rollouts.lines import Finding, is_strict, may_be_torn
+from wardian.rollouts.lines import is_strict, may_be_torn
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.play import CANCELLED
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.summary import Tally
-from wardian.rollouts.trajectory import check, damage, kind_of, lines_of, no_json
+from wardian.rollouts.torn import Torn
+from wardian.rollouts.trajectory import check, damage, kind_of, lines_of
 from wardian.tools.faults import FaultProfile
 
 FREE = frozenset(
@@ -131,15 +132,14 @@ def played(files: Iterable[Path]) -> Played | None:
 
 
 def _without_steps(file: Path) -> Iterator[RunRecord | EpisodeStart | EpisodeEnd]:
-    torn: Finding | None = None
+    torn = Torn()
     for place, line in lines_of(file):
-        if kind_of(line) == "step" and torn is None and place.ended and is_strict(line):
+        if kind_of(line) == "step" and torn.held is None and place.ended and is_strict(line):
             continue
         record, findings = check(place, line)
-        if torn is not None and not isinstance(record, RunRecord):
-            raise LogBroken(str(no_json(torn)))
-        torn = findings[0] if findings and findings[0].torn else None
-        if findings and torn is None:
+        if (before := torn.settle(record)) is not None and not before.torn:
+            raise LogBroken(str(before))
+        if findings and not torn.hold(findings):
             raise LogBroken(str(findings[0]))
         if record is not None and not isinstance(record, StepRecord):
             yield record

@@ -28,6 +28,7 @@ from wardian.rollouts.errors import EpisodeUnknown, LogBroken, LogInUse, LogMiss
 from wardian.rollouts.lines import Finding, LineBroken, Place, decode, is_strict, may_be_torn, well_formed_json
 from wardian.rollouts.records import ADAPTER, SCHEMA_VERSION, EpisodeEnd, EpisodeStart, Json, RunRecord, StepRecord
 from wardian.rollouts.rules import COPY
+from wardian.rollouts.torn import Torn
 
 FILE = "trajectories.jsonl"
 
@@ -160,11 +161,11 @@ class TrajectoryLog:
         """
         log = cls()
         for file in files_of(where):
-            torn: Finding | None = None
+            torn = Torn()
             for place, line in lines_of(file):
-                torn = log._take(place, line, torn)
-            if torn is not None:
-                log.warnings.append(str(torn))
+                log._take(place, line, torn)
+            if torn.held is not None:
+                log.warnings.append(str(torn.held))
         if not log.episodes and not log.runs:
             raise LogBroken(f"{where}: holds no whole line of a trajectory")
         return log
@@ -230,26 +231,25 @@ class TrajectoryLog:
         assert record is not None, "a line without findings is a record"
         return record
 
-    def _take(self, place: Place, line: bytes, torn: Finding | None) -> Finding | None:
-        """Take the next line of a file; `torn` is the one before it, if that is no JSON. Gives this line, if it is none."""
+    def _take(self, place: Place, line: bytes, torn: Torn) -> None:
+        """Take the next line of a file."""
         named = _EPISODE.match(line)
-        if named and place.ended and torn is None and is_strict(line):
+        if named and place.ended and torn.held is None and is_strict(line):
             self._keep(json.loads(b'"' + named[1] + b'"'), place, line)
-            return None
+            return
         record, findings = check(place, line)
-        if torn is not None:
-            if not isinstance(record, RunRecord):
-                raise LogBroken(str(no_json(torn)))
-            self.warnings.append(str(torn))
-        if findings and findings[0].torn:
-            return findings[0]
+        if (before := torn.settle(record)) is not None:
+            if not before.torn:
+                raise LogBroken(str(before))
+            self.warnings.append(str(before))
+        if torn.hold(findings):
+            return
         if findings:
             raise LogBroken(str(findings[0]))
         if isinstance(record, RunRecord):
             self.runs.append((place, record))
         elif record is not None:
             self._keep(record.episode_id, place, line)
-        return None
 
     def _keep(self, episode_id: str, place: Place, line: bytes) -> None:
         self.episodes.setdefault(episode_id, []).append(place)
@@ -344,11 +344,6 @@ def kind_of(line: bytes) -> str:
     return found[1].decode() if found else ""
 
 
-def no_json(torn: Finding) -> Finding:
-    """What a line that looked torn is where no crash can have left it."""
-    return Finding(torn.place, "", "is no JSON, and other lines of its writer follow", fix=COPY)
-
-
 def validate(where: Path) -> Iterator[tuple[AnyLine | None, list[Finding]]]:
     """Check every line, and all lines against each other. What is no JSON is torn, and a warning, only where a crash can leave it: at the
     end of a file, or before the `run` line of a later writer.
@@ -360,21 +355,18 @@ def validate(where: Path) -> Iterator[tuple[AnyLine | None, list[Finding]]]:
     log, whole = Coherence(), 0
     for file in files_of(where):
         log.begin_file()
-        torn: list[Finding] = []
+        torn = Torn()
         for place, line in lines_of(file):
             record, findings = check(place, line)
             whole += record is not None or not findings[0].torn
-            if torn:
-                yield None, torn if isinstance(record, RunRecord) else [no_json(torn[0])]
-                torn = []
+            if (before := torn.settle(record)) is not None:
+                yield None, [before]
             if record is None and (named := _EPISODE.match(line)) and not findings[0].torn:
                 log.skip(named[1].decode("ascii", "replace"))
-            if findings and findings[0].torn:
-                torn = findings
-            else:
+            if not torn.hold(findings):
                 yield record, findings if record is None else list(log.take(place, record))
-        if torn:
-            yield None, torn
+        if torn.held is not None:
+            yield None, [torn.held]
     yield from ((None, [finding]) for finding in log.close())
     if not whole:
         raise LogBroken(f"{where}: holds no whole line of a trajectory")
