@@ -24,7 +24,7 @@ from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.trajectory import TrajectoryLog
 
 PLACED, POOLED, DEFAULT = Placement(), PoolSettings(), CurriculumSettings()
-WIDTH = 180
+WIDTH = 220
 File = Annotated[str, typer.Argument(metavar="FILE", help="SQLite file of the curriculum, or the URL of a Postgres database.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 
