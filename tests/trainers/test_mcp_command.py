@@ -1,5 +1,6 @@
 """`wardian mcp` as a process: what signals, closed streams and wrong options do to it. The clients' tests are in `mcp/`."""
 
+import errno
 import json
 import os
 import signal
@@ -10,13 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from wardian.cli.mcp import Command
 from wardian.envs.errors import TaskError
+from wardian.envs.registry import load_world
+from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.rollouts.errors import UsageProblem
-from wardian.rollouts.records import EpisodeEnd
+from wardian.rollouts.ground import open_ground
+from wardian.rollouts.recording import AttemptRecorder, Setting, versions_of
+from wardian.rollouts.records import EpisodeEnd, StepRecord
 from wardian.rollouts.trajectory import TrajectoryLog
+from wardian.tools.faults import NONE
+from wardian.trainers.mcp.handle import EpisodeFailed
+from wardian.trainers.mcp.local import LocalEpisode
 from wardian.trainers.mcp.stdio import Wire
 
 HERE = Path(__file__).parent
@@ -140,6 +149,30 @@ def test_files_are_no_client(tmp_path: Path) -> None:
     with (tmp_path / "in").open("rb") as file:
         code, _, said = refused("worlds:faulty", TASK, stdin=file)
     assert (code, "pipes are needed" in said) == (2, True)
+
+
+@pytest.mark.anyio
+async def test_an_episode_whose_lines_cannot_be_written_is_over_and_not_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HERE)
+    world = load_world("worlds:faulty")
+
+    def write(line: object) -> None:
+        if isinstance(line, StepRecord):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with open_ground(world, cells=1) as ground, ground.environment(NONE, MalformedPolicy.RECOVER, Settings()) as env:
+        setting = Setting(world, "worlds:faulty", versions_of(ground), NONE, "recover", 0)
+        episode = LocalEpisode(env, AttemptRecorder(setting, "e", TASK, 0, "mcp", "", attempt=1), write)
+        await episode.begin(TASK, 0)
+        async with anyio.create_task_group() as group:
+            group.start_soon(episode.run)
+            for _ in range(2):
+                with pytest.raises(EpisodeFailed, match="trajectory"):
+                    await episode.call("echo", {"text": "amber"})
+            await episode.leave()
+            episode.give_up("the test is over")
+            group.cancel_scope.cancel()
+    assert (episode.end, episode.unwritable is None) == (None, False)
 
 
 def test_without_the_package_it_says_what_to_install() -> None:

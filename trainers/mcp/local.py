@@ -22,6 +22,8 @@ UNDER_WAY_S = 1.0
 """For a call that is under way when the agent leaves."""
 VERDICT_S = 20.0
 """For the verdict then."""
+UNWRITABLE = "trajectory"
+"""Kind of the failure of an episode whose lines cannot be written."""
 Write = Callable[[EpisodeStart | StepRecord | EpisodeEnd], None]
 
 
@@ -50,6 +52,8 @@ class LocalEpisode:
         self._steps = 0
         self.end: EpisodeEnd | None = None
         """The last line; `None` while the episode runs."""
+        self.unwritable: OSError | None = None
+        """Why a line could not be written; the episode is over then, and not scored."""
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Json]]:
@@ -80,11 +84,16 @@ class LocalEpisode:
 
     async def run(self) -> None:
         """Carry out what is asked, one after another, until cancelled."""
-        async for asked in self._asked:
-            asked.begun.set()
-            if self.end is None:
-                asked.answer = await self._step(asked.action)
-            asked.ended.set()
+        with self._asking, self._asked:
+            async for asked in self._asked:
+                asked.begun.set()
+                try:
+                    if self.end is None and self.unwritable is None:
+                        asked.answer = await self._step(asked.action)
+                except OSError as error:
+                    self.unwritable = error
+                    await self._env.close()
+                asked.ended.set()
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> Answer:
         """As `EpisodeHandle.call`."""
@@ -103,7 +112,7 @@ class LocalEpisode:
 
         A call that is under way is waited for a moment, not longer: a client that left ends this process soon.
         """
-        if self.end is not None or not self._steps:
+        if self.end is not None or self.unwritable is not None or not self._steps:
             return
         last = self._put(Message(""))
         with anyio.move_on_after(UNDER_WAY_S):
@@ -114,7 +123,7 @@ class LocalEpisode:
 
     def give_up(self, why: str) -> None:
         """End what still runs, unscored. Idempotent."""
-        if self.end is None:
+        if self.end is None and self.unwritable is None:
             self._close(CANCELLED, CANCELLED, why)
 
     def _put(self, action: Action) -> _Asked:
@@ -127,7 +136,8 @@ class LocalEpisode:
         await asked.ended.wait()
         if asked.answer is not None:
             return asked.answer
-        assert self.end is not None, "a step without an answer has ended the episode"
+        if self.end is None or self.unwritable is not None:
+            raise EpisodeFailed(UNWRITABLE)
         if self.end.outcome == "failed":
             raise EpisodeFailed(self.end.end_cause)
         raise EpisodeOver(self.end.end_cause)

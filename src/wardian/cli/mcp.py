@@ -14,7 +14,7 @@ from wardian.envs.registry import load_world, profile
 from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.envs.splits import Split
 from wardian.envs.task import TaskId
-from wardian.rollouts.errors import UsageProblem
+from wardian.rollouts.errors import LogBroken, UsageProblem
 from wardian.rollouts.folder import folder_for_a_run, next_file
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import new_run_id
@@ -139,11 +139,15 @@ class Command:
             TaskError: the world does not take the task, or it is of another split.
             SandboxError: the cell or the template cannot be had.
             UsageProblem: stdin or stdout is no pipe.
+            LogBroken: the trajectory cannot be written.
         """
         line = await self.wire.open()
         image = self.parameters["image"]
         async with open_ground(self.world, cells=1, tier=self.tier, image=image, database=self.choice) as ground:
-            await self._play(ground, line)
+            try:
+                await self._play(ground, line)
+            except OSError as error:
+                raise LogBroken(f"{self.out}: cannot be written: {error.strerror or error}") from error
 
     async def _play(self, ground: Ground, line: "Line") -> None:
         from wardian.trainers.mcp.local import LocalEpisode
@@ -170,6 +174,8 @@ class Command:
                     await self.serving.run()
                 finally:
                     self._say(writer)
+                if episode.unwritable is not None:
+                    raise episode.unwritable
 
     def _say(self, writer: TrajectoryWriter | None) -> None:
         if self.end is None:
