@@ -19,6 +19,7 @@ TAKEN_OVER = 4409
 MESSAGE_BYTES = 256 << 20
 RECONNECTS = 5
 BACK_OFF_S = 0.2
+CLOSE_S = 20.0
 ANSWER_S = 90.0
 """A server answers every call within its own bound, which is below that."""
 
@@ -94,6 +95,7 @@ class Link:
     _calls: int = 0
     _mark: str = field(default_factory=lambda: secrets.token_hex(4))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def open(self) -> None:
         """Connect.
@@ -131,7 +133,7 @@ class Link:
                 try:
                     return await self._exchanged(frame, number)
                 except ConnectionClosed as error:
-                    self._socket = None
+                    self._drop()
                     if error.rcvd is not None and error.rcvd.code == TAKEN_OVER:
                         raise SessionLost(f"{self.name}: {error.rcvd.reason}") from error
                     if attempt == RECONNECTS:
@@ -178,14 +180,20 @@ class Link:
     async def close(self) -> None:
         """End the lease and the socket. Idempotent; a server that is gone is fine."""
         if self.closed:
+            await self._ended.wait()
             return
         self.closed = True
         socket, self._socket = self._socket, None
         try:
             if socket is not None:
                 await socket.send(json.dumps({"type": "close"}))
-                await socket.close()
+                async with asyncio.timeout(CLOSE_S):
+                    await socket.wait_closed()  # the server's doing, once the lease is ended
             elif self.made:
                 await self.server.ask("DELETE", f"/sessions/{self.name}")
-        except (ConnectionClosed, ServerError, OSError):
+        except (ConnectionClosed, ServerError, OSError, TimeoutError):
             pass  # the lease lapses by itself
+        finally:
+            if socket is not None:
+                self.server.drop(socket)
+            self._ended.set()
