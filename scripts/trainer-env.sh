@@ -23,7 +23,10 @@ requirements() {
 digest() { { "$PYTHON" --version; pwd; cat "$@"; } | sha256sum | cut -d' ' -f1; }
 
 # What the environment stands on: other pins make it anew. What else it holds: other requirements of ours are installed into it.
-ground_of() { digest scripts/trainer-env.sh $(find constraints/trainers -name "$1.txt"); }
+ground_of() {
+  requirements "$1"
+  echo "${first[*]} ${wanted[*]}" | digest - $(find constraints/trainers -name "$1.txt")
+}
 stamp_of() { echo "$(ground_of "$1") $(digest pyproject.toml)"; }
 
 make_environment() {
