@@ -26,7 +26,7 @@ from wardian.rollouts.trajectory import TrajectoryLog
 from wardian.tools.faults import NONE
 from wardian.trainers.mcp.handle import EpisodeFailed
 from wardian.trainers.mcp.local import LocalEpisode
-from wardian.trainers.mcp.stdio import Wire
+from wardian.trainers.mcp.stdio import LINE_BYTES, Wire
 
 HERE = Path(__file__).parent
 TASK = "echoes/easy/seed-0"
@@ -119,6 +119,15 @@ def test_what_a_world_prints_never_reaches_the_client(tmp_path: Path) -> None:
         assert talk.call("echo", text="amber")["structuredContent"] == {"status": "ok", "result": {"texts": ["amber"]}}
         code, said = ended(talk)
     assert (code, said) == (0, f"{TASK}: terminated (message), did not succeed, reward -0.020, 2 steps")
+
+
+def test_a_line_without_end_ends_the_conversation_and_what_was_done_is_judged(tmp_path: Path) -> None:
+    with serving("worlds:faulty", TASK, "--out", str(tmp_path)) as talk:
+        talk.call("echo", text="amber")
+        talk.send({"id": 9, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "x" * (LINE_BYTES + 1)}}})
+        code, said = ended(talk)
+    assert (code, end_in(tmp_path).end_cause) == (0, "message")
+    assert "2 steps" in said
 
 
 def test_a_wrong_option_is_named_and_nothing_reaches_the_client() -> None:

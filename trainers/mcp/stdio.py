@@ -4,6 +4,7 @@ Streams are those of the event loop, not files that threads read: a thread that 
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from wardian.rollouts.errors import UsageProblem
 from wardian.trainers.mcp.local import LocalEpisode
 from wardian.trainers.mcp.server import episode_server
 
+_log = logging.getLogger(__name__)
 LINE_BYTES = 16 << 20
 
 
@@ -59,8 +61,11 @@ class _Lines:
         self._reader = reader
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        while line := await self._reader.readline():
-            yield line.decode("utf-8", "replace")
+        try:
+            while line := await self._reader.readline():
+                yield line.decode("utf-8", "replace")
+        except ValueError:
+            _log.warning("the client sent a line of more than %d bytes; nothing more is read from it", LINE_BYTES)
 
 
 class _Answers:
