@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ CELLS = CellConfig(cells=2)
 def pytest_configure(config: pytest.Config) -> None:
     """What Inspect itself is warned of is not ours."""
     config.addinivalue_line("filterwarnings", "ignore:Unclosed <MemoryObject:ResourceWarning")
+    warnings.filterwarnings("ignore", "Unclosed <MemoryObject", ResourceWarning)  # those that are collected after the last test
     config.addinivalue_line("filterwarnings", "ignore:The 'initial' parameter is deprecated:DeprecationWarning")
 
 
