@@ -16,7 +16,7 @@ from tests.trainers.serving import FAULTY, served
 from wardian.rollouts.inference.fake import Asked, Completes, FakeEndpoint, Sends
 from wardian.trainers.client import CapacityReached, NotAuthorized, Refused
 from wardian.trainers.verifiers.state import Course, Unscored, WardianState
-from wardian.trainers.verifiers.taskset import WardianTask, WardianTaskset
+from wardian.trainers.verifiers.taskset import WardianData, WardianTask, WardianTaskset
 from wardian.trainers.verifiers.toolset import WardianToolset, WardianToolsetConfig
 
 from .conftest import KEY, counted
@@ -42,7 +42,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file.chmod(0o600)
     with (
         pytest.MonkeyPatch.context() as patch,
-        served(FAULTY, "--token-file", str(file), "--sessions", "3", "--ttl-s", str(TTL_S)) as address,
+        served(FAULTY, "--token-file", str(file), "--sessions", "3") as address,
     ):
         patch.setenv("WARDIAN_API_KEY", TOKEN)
         patch.setenv(KEY, "none")
@@ -281,3 +281,10 @@ def test_keys_of_tasks_are_their_names_and_seeds(tasks: list[WardianTask]) -> No
     assert [task.key for task in tasks] == [f"faulty/{task.data.id}@{task.data.seed}" for task in tasks]
     assert len({task.key for task in tasks}) == 3
     assert {task.data.split for task in tasks} == {"train"}
+
+
+def test_a_task_is_rebuilt_from_what_is_sent_of_it(env: Any, tasks: list[WardianTask], url: str) -> None:
+    """As a trainer's environment server does."""
+    again = env.taskset.task_type()(WardianData.model_validate(tasks[0].data.model_dump(mode="json")), env.config.taskset.task)
+    assert (again.key, again.hash, again.config.url) == (tasks[0].key, tasks[0].hash, url)
+    assert url not in tasks[0].data.model_dump_json()
