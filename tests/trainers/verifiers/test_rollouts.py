@@ -255,10 +255,18 @@ def test_without_the_token_nothing_is_listed(exported: Callable[[str], Path], ur
         list(vf.load_environment(settings(url, token_env="NOT_SET")).taskset)
 
 
-def test_held_out_tasks_are_refused_by_the_server(exported: Callable[[str], Path], url: str) -> None:
+@pytest.mark.parametrize("split", ["heldout", "eval"])
+def test_a_server_for_training_refuses_other_splits(exported: Callable[[str], Path], url: str, split: str) -> None:
     exported(FAULTY)
-    with pytest.raises(Refused, match="heldout"):
-        list(vf.load_environment(settings(url, split="heldout")).taskset)
+    with pytest.raises(Refused, match=split):
+        list(vf.load_environment(settings(url, split=split)).taskset)
+
+
+def test_a_server_for_evaluation_lists_its_split(exported: Callable[[str], Path]) -> None:
+    exported(FAULTY)
+    with served(FAULTY, "--split", "eval", "--tasks", "3") as address:
+        tasks = list(vf.load_environment(settings(address, split="eval")).taskset)
+    assert [task.data.split for task in tasks] == ["eval"] * 3
 
 
 @pytest.mark.parametrize(
