@@ -1,17 +1,18 @@
-"""A copy of a template on the server, and the connections to it. It is dropped when nobody holds it any more."""
+"""A copy of a template on the server, and the connections to it. They end when nobody holds it any more, and then it is dropped."""
 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
+from typing import Any
 
 import psycopg
 
+from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import shown
 from wardian.sandbox.database.postgres.server import PREFIX, Link, Server
 from wardian.sandbox.errors import DatabaseLost
 
-Later = Callable[[Callable[[], None]], None]
 PLACE_S = 300.0
 """How long a clone waits for its place; as long as an episode waits for its cell."""
 
@@ -24,22 +25,24 @@ class Copy:
     name: str
     link: Link
     """The clone's own connection."""
-    later: Later | None
-    """Where the drop goes; `None`: done at once."""
+    keeper: Keeper[Any] | None
+    """Who ends its connections and drops it; `None`: done at once."""
     holders: int = 1
     idle: list[Link] = field(default_factory=list)
-    """Readers that no snapshot uses."""
+    """Connections that nobody uses."""
     lock: RLock = field(default_factory=RLock)
 
     @classmethod
-    def make(cls, server: Server, template: str, later: Later | None, check: Callable[[Link], None], wait_s: float = PLACE_S) -> "Copy":
+    def make(
+        cls, server: Server, template: str, keeper: Keeper[Any] | None, check: Callable[[Link], None], wait_s: float = PLACE_S
+    ) -> "Copy":
         """Make, connect and check one; waits for its place among the server's connections.
 
         Raises:
             DatabaseLost: the server does not answer or cannot go on, or no place became free in `wait_s`.
             TemplateBroken: it is not what was sealed.
         """
-        if not server.places.acquire(timeout=wait_s):
+        if not _placed(server, keeper, wait_s):
             raise DatabaseLost(
                 f"the database server {shown(server.url)}: no clone ended in {wait_s:g} s, and its {server.connections} connections"
                 " are enough for no more of them; raise max_connections, or use fewer cells"
@@ -50,7 +53,7 @@ class Copy:
         except BaseException:
             server.places.release()
             raise
-        copy = cls(server, name, link, later)
+        copy = cls(server, name, link, keeper)
         try:
             check(link)
         except psycopg.Error as error:
@@ -92,22 +95,32 @@ class Copy:
 
     def close(self) -> None:
         """The clone is done with it. Once."""
-        self.server.disconnect(self.link)
-        self.release()
+        with self.lock:
+            if self.holders == 1:
+                self.idle.append(self.link)
+            else:
+                self.server.disconnect(self.link)  # frozen copies go on, and need no place for it
+            self.release()
 
     def release(self) -> None:
-        """One holder fewer; with the last one the database goes."""
+        """One holder fewer; with the last one the connections end, and the database goes."""
         with self.lock:
             self.holders -= 1
             if self.holders:
                 return
-            while self.idle:
-                self.server.disconnect(self.idle.pop())
+        if self.keeper is None:
+            self._leave()
+        else:
+            self.keeper.end(self._leave)
+
+    def _leave(self) -> None:
+        while self.idle:
+            self.server.disconnect(self.idle.pop())
         self.server.places.release()
-        if self.later is None:
+        if self.keeper is None:
             self._drop()
         else:
-            self.later(self._drop)
+            self.keeper.later(self._drop)
 
     def _drop(self) -> None:
         with suppress(DatabaseLost):  # gone with its server; else `reap` finds it
@@ -121,3 +134,11 @@ def _made(server: Server, name: str, template: str) -> Link:
     except DatabaseLost:
         server.drop(name)
         raise
+
+
+def _placed(server: Server, keeper: Keeper[Any] | None, wait_s: float) -> bool:
+    if server.places.acquire(blocking=False):
+        return True
+    if keeper is not None:
+        keeper.hurry()
+    return server.places.acquire(timeout=wait_s)

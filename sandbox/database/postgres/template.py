@@ -145,10 +145,10 @@ class PostgresTemplate(Template):
         return self._copy()
 
     def _copy(self) -> Copy:
-        return Copy.make(self._server, self._name, self._keeper.later, self._check_counts)
+        return Copy.make(self._server, self._name, self._keeper, self._check_counts)
 
     def _spare_copy(self) -> Copy:
-        return Copy.make(self._server, self._name, self._keeper.later, self._check_counts, wait_s=0)
+        return Copy.make(self._server, self._name, self._keeper, self._check_counts, wait_s=0)
 
     def _fitting(self, spares: int) -> int:
         """How many spares leave enough for as many clones in use, and for those that wait to be dropped."""

@@ -23,9 +23,9 @@ def test_a_drop_waits_until_the_process_behind_its_connection_has_ended() -> Non
     keeper: Keeper[object] = Keeper(0, object)
     assert keeper._wait_s(0) is None
     keeper.later(nothing)
-    begun = keeper._touched
-    assert waits(keeper, begun) > REST_S + NOTHING
-    assert waits(keeper, begun + REST_S) == 0
+    due = keeper._chores[0][0]
+    assert waits(keeper, due - REST_S) > REST_S + NOTHING
+    assert waits(keeper, due) == 0
 
 
 def test_work_waits_while_somebody_asks_for_a_clone_and_begins_in_the_end() -> None:
@@ -42,6 +42,38 @@ def test_spares_come_first_until_too_many_chores_wait() -> None:
         assert keeper._makes(0) == (number <= BACKLOG)
         keeper.later(nothing)
     assert not keeper._makes(0)
+
+
+def test_connections_end_before_anything_else_is_begun_and_never_beside_a_reset() -> None:
+    keeper: Keeper[object] = Keeper(1, object)
+    done: list[str] = []
+    keeper.later(nothing)
+    keeper.end(partial(done.append, "ended"))
+    assert not keeper.settled
+    assert waits(keeper, keeper._touched) > REST_S + NOTHING
+    keeper._next(keeper._touched + REST_S)()
+    assert done == ["ended"]
+    assert keeper._next(keeper._touched + REST_S) == keeper._add
+
+
+def test_who_needs_a_connection_ends_those_that_wait_for_it() -> None:
+    keeper: Keeper[object] = Keeper(0, object)
+    done: list[int] = []
+    for number in range(3):
+        keeper.end(partial(done.append, number))
+    keeper.hurry()
+    assert done == [0, 1, 2]
+    assert keeper.settled
+
+
+def test_after_the_end_connections_end_at_once() -> None:
+    keeper: Keeper[object] = Keeper(0, object)
+    done: list[str] = []
+    keeper.start()
+    keeper.end(partial(done.append, "before"))
+    keeper.close()
+    keeper.end(partial(done.append, "after"))
+    assert done == ["before", "after"]
 
 
 def test_who_asks_faster_than_drops_go_does_one() -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from threading import BoundedSemaphore
 from typing import Any
 
 import anyio
@@ -114,6 +115,19 @@ def test_a_builder_that_is_killed_half_way_holds_nobody_up_and_leaves_nothing(po
     template.close()
     assert not [name for name in names(next_one) if name.startswith(f"{PREFIX}b_")]
     next_one.close()
+
+
+def test_who_waits_for_a_place_has_that_of_a_clone_that_ended_just_now(postgres_url: str, source: TemplateSource) -> None:
+    mine = Server.open(postgres_url)
+    mine.places = BoundedSemaphore(1)
+    template = PostgresTemplate.build(source, mine, spares=0)
+    ended = template.clone()
+    link = ended.link
+    ended.close()
+    template.clone().close()
+    assert link.closed
+    template.close()
+    mine.close()
 
 
 def test_logins_that_a_successor_of_the_server_lacks_are_made_again(postgres_url: str, source: TemplateSource) -> None:
