@@ -1,5 +1,6 @@
 """An asynchronous context, held open in a thread with an event loop of its own, for callers that have none."""
 
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -21,12 +22,21 @@ class Held(Generic[T]):
     def __init__(self, context: AbstractAsyncContextManager[T, bool | None]) -> None:
         """Open it; what opening raises, this raises."""
         opened: Future[tuple[BlockingPortal, T]] = Future()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=anyio.run, args=(_hold, context, opened), name="wardian-held", daemon=True)
         self._thread.start()
         self._portal, self.value = opened.result()
 
     def call(self, function: Callable[..., Awaitable[R]], *args: Any) -> R:
-        """Run a coroutine function in that loop, and wait for what it gives."""
+        """Run a coroutine function in that loop, and wait for what it gives.
+
+        Raises:
+            RuntimeError: it was closed, or is that of the process which forked this one.
+        """
+        if self._process != os.getpid():
+            raise RuntimeError("opened before this process was forked, and its thread stayed there; open one here")
+        if not self._thread.is_alive():
+            raise RuntimeError("closed already; open another one")
         return self._portal.call(function, *args)
 
     def close(self) -> None:

@@ -1,5 +1,8 @@
 """`wardian.connect` against a real server: what users of it rely on, with and without `await`."""
 
+import asyncio
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -312,3 +315,58 @@ def test_a_reset_that_fails_is_no_wrong_request() -> None:
 def test_nothing_secret_is_shown() -> None:
     assert "secret" not in repr(wardian.connect("http://127.0.0.1:1", token="secret"))
     assert "secret" not in repr(Client(Server("http://127.0.0.1:1", "secret")))
+
+
+def test_what_was_begun_and_given_up_leaves_no_lease(url: str) -> None:
+    """By cancelling the first call, by closing while it connects, and by a close whose connection is lost already."""
+
+    async def begin() -> int:
+        async with wardian.connect(url) as client:
+            async with client.session() as session:
+                await session.link.open()
+                call = asyncio.create_task(session.reset(TASK))
+                await asyncio.sleep(0)
+                call.cancel()
+                await asyncio.wait([call])
+            session = client.session()
+            call = asyncio.create_task(session.reset(TASK))
+            await asyncio.sleep(0)
+            await session.close()
+            with pytest.raises(SessionLost):
+                await call
+            async with client.session() as session:
+                await session.reset(TASK)
+                assert session.link._socket is not None
+                session.link._socket.transport.abort()
+            return int((await client.counters())["sessions_open"])
+
+    assert asyncio.run(begin()) == 0
+
+
+def test_a_first_call_whose_connection_is_lost_is_made_again(client: BlockingClient, url: str) -> None:
+    async def begin() -> str:
+        async with wardian.connect(url) as other, other.session("lost-at-first") as session:
+            await session.link.open()
+            gone, session.link._socket = session.link._socket, None  # and the server does not learn of it
+            assert gone is not None
+            task_id = (await session.reset(TASK)).task_id
+            await gone.close()
+            return task_id
+
+    assert asyncio.run(begin()) == TASK
+
+
+def test_a_client_of_another_process_or_closed_says_so(url: str) -> None:
+    client = wardian.connect(url).open()
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        try:
+            client.counters()
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.counters()

@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 import wardian
 from wardian.cli import build_app
 from wardian.rollouts.trajectory import validate
-from wardian.trainers.client import CapacityReached, NotAuthorized, SessionLost
+from wardian.trainers.client import CapacityReached, NotAuthorized, Refused, SessionLost
 
 from .serving import FAULTY, served
 
@@ -139,6 +139,11 @@ def test_too_large_a_frame_or_body_is_refused(url: str) -> None:
             link.recv(timeout=10)
         assert caught.value.rcvd is not None
         assert caught.value.rcvd.code == 1009
+    with wardian.connect(url) as client, client.session() as session:
+        session.reset(TASK)
+        with pytest.raises(Refused, match="more than the server takes"):
+            session.say("x" * (1 << 21))
+        assert session.call("fail").step == 1
     body = b'{"session_id": "' + b"x" * (1 << 21) + b'"}'
     assert httpx2.post(f"{url}/sessions", content=body).status_code == 413
 

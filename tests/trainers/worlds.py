@@ -1,5 +1,6 @@
 """A world for tests of servers and adapters, `worlds:faulty`: no cell, a call that is refused, a slow one, and one that breaks us."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -161,3 +162,15 @@ def faulty() -> WorldDefinition:
 
 def _no_rows(session: Session, seed: int) -> None:
     """It starts empty."""
+
+
+async def stubborn(context: ToolContext, args: SlowArguments) -> Json:
+    with anyio.CancelScope(shield=True):
+        await anyio.sleep(args.seconds)
+    return {"slept_s": args.seconds}
+
+
+def stubborn_world() -> WorldDefinition:
+    """`worlds:stubborn_world`: with one more tool, which goes on when it is cancelled."""
+    tool = Tool("stubborn", "Answer after so many seconds, whatever happens.", SlowArguments, stubborn, errors=())
+    return replace(faulty(), name="stubborn", tools=(*TOOLS, tool))

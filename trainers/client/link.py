@@ -11,9 +11,10 @@ from urllib.parse import quote, urlencode, urlsplit
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.frames import CloseCode
 from websockets.protocol import State
 
-from wardian.trainers.client.errors import ServerError, SessionLost, Unreachable, error_of
+from wardian.trainers.client.errors import Refused, ServerError, SessionLost, Unreachable, error_of
 
 TAKEN_OVER = 4409
 MESSAGE_BYTES = 256 << 20
@@ -90,11 +91,14 @@ class Link:
     policy_version: str
     made: bool = False
     """Whether the lease is there already: then it is looked for, and not made anew."""
+    tried: bool = False
+    """Whether the lease was asked for: then it may be there, with a socket that nobody has any more."""
     closed: bool = False
     _socket: ClientConnection | None = None
     _calls: int = 0
     _mark: str = field(default_factory=lambda: secrets.token_hex(4))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def open(self) -> None:
@@ -108,8 +112,11 @@ class Link:
             asked["takeover"] = "1"
         else:
             asked |= {"create": "1", "policy_version": self.policy_version}
+            if self.tried:
+                asked["takeover"] = "1"
         path = f"/{quote(self.world, safe='')}/ws" if self.world else "/ws"
         url = f"ws{self.server.url.removeprefix('http')}{path}?{urlencode(asked)}"
+        self.tried = True
         try:
             self._socket = await connect(
                 url, additional_headers=self.server.headers, max_size=MESSAGE_BYTES, compression=None, proxy=None, open_timeout=30
@@ -136,6 +143,8 @@ class Link:
                     self._drop()
                     if error.rcvd is not None and error.rcvd.code == TAKEN_OVER:
                         raise SessionLost(f"{self.name}: {error.rcvd.reason}") from error
+                    if error.rcvd is not None and error.rcvd.code == CloseCode.MESSAGE_TOO_BIG:
+                        raise Refused(f"{kind}: {len(frame)} characters are more than the server takes at once") from error
                     if attempt == RECONNECTS:
                         raise Unreachable(f"{self.server.url}: the connection broke {attempt + 1} times: {error}") from error
                 except Unreachable:
@@ -148,7 +157,8 @@ class Link:
         if self.closed:
             raise SessionLost(f"{self.name}: this lease was closed")
         if self._socket is None:
-            await self.open()
+            async with self._opening:
+                await self.open()
         assert self._socket is not None
         try:
             with suppress(ConnectionClosed):  # why it was closed may stand in a frame that came before
@@ -159,6 +169,7 @@ class Link:
                     if reply.get("id") == number:
                         break
                     if "id" not in reply:  # said of the socket itself: there is no such lease, or no room for one
+                        self.tried = self.made
                         raise error_of(reply["data"])
         except TimeoutError as error:
             self._drop()
@@ -183,17 +194,24 @@ class Link:
             await self._ended.wait()
             return
         self.closed = True
-        socket, self._socket = self._socket, None
+        async with self._opening:
+            socket, self._socket = self._socket, None
         try:
-            if socket is not None:
-                await socket.send(json.dumps({"type": "close"}))
-                async with asyncio.timeout(CLOSE_S):
-                    await socket.wait_closed()  # the server's doing, once the lease is ended
-            elif self.made:
+            told = socket is not None and await _ended_over(socket)
+            if not told and (self.made or self.tried):
                 await self.server.ask("DELETE", f"/sessions/{self.name}")
-        except (ConnectionClosed, ServerError, OSError, TimeoutError):
+        except (ServerError, OSError, TimeoutError):
             pass  # the lease lapses by itself
         finally:
             if socket is not None:
                 self.server.drop(socket)
             self._ended.set()
+
+
+async def _ended_over(socket: ClientConnection) -> bool:
+    """Ask for the end of a lease over its socket; whether the server heard it. It closes the socket once the lease is ended."""
+    with suppress(ConnectionClosed):
+        await socket.send(json.dumps({"type": "close"}))
+    async with asyncio.timeout(CLOSE_S):
+        await socket.wait_closed()
+    return socket.close_code in (CloseCode.NORMAL_CLOSURE, TAKEN_OVER)

@@ -123,12 +123,19 @@ def bearer(headers: MutableMapping[bytes, str]) -> str:
 
 
 def _must_be_local(headers: dict[bytes, str]) -> None:
-    host = urlsplit(f"//{headers.get(b'host', '')}").hostname or ""
+    host = _host_of(f"//{headers.get(b'host', '')}")
     if host not in LOOPBACK:
         raise Problem(Code.NOT_AUTHORIZED, f"host: {host!r} is not the loopback, and this server has no token", status=403)
     origin = headers.get(b"origin")
-    if origin is not None and (urlsplit(origin).hostname or "") not in LOOPBACK:
+    if origin is not None and _host_of(origin) not in LOOPBACK:
         raise Problem(Code.NOT_AUTHORIZED, f"origin: pages of {origin!r} may not ask this server", status=403)
+
+
+def _host_of(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _caller(scope: Scope) -> str:

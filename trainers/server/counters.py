@@ -1,6 +1,7 @@
 """What happened on a server: for Prometheus, and the same as JSON for tests and trainers' logs."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
@@ -11,6 +12,8 @@ from wardian.tools.contract import Json
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 45)
 """Seconds."""
+UNKNOWN = "(unknown)"
+"""Any tool that the world does not have; agents call by any name, and each would be a number of its own."""
 Label: TypeAlias = tuple[str, ...]
 
 
@@ -50,14 +53,15 @@ class Counters:
         self._resets.labels(world).observe(seconds)
         self._counts["resets",] += 1
 
-    def stepped(self, world: str, step: Step, seconds: float) -> None:
-        """A step was taken."""
+    def stepped(self, world: str, step: Step, seconds: float, tools: Collection[str]) -> None:
+        """A step was taken, in a world that has those tools."""
         self._steps.labels(world).observe(seconds)
         self._counts["steps",] += 1
         for event in step.info.events:
             if not event.landed:
-                self._calls.labels(world, event.tool, event.status.value).inc()
-                self._counts["calls", f"{event.tool} {event.status.value}"] += 1
+                tool = event.tool if event.tool in tools else UNKNOWN
+                self._calls.labels(world, tool, event.status.value).inc()
+                self._counts["calls", f"{tool} {event.status.value}"] += 1
         if step.failed is not None:
             self.failed(world, str(step.info.end_cause))
         elif step.done:

@@ -79,7 +79,9 @@ class LeasedEpisode:
         action = action_of(fields)
         async with self.session.turns:
             course = self.session.course
-            if course is None or course.done:
+            if course is not self.course:  # this call waited, and was meant for the episode before
+                raise EpisodeOver(self.course.end_cause)
+            if course.done:
                 raise _ended(course)
             try:
                 reply = await self.session.answer("step", "", lambda: self.session.step(action))
@@ -95,7 +97,5 @@ class LeasedEpisode:
         return Answer(seen["text"], seen["results"][0], seen["incoming"], told["end_cause"])
 
 
-def _ended(course: Course | None) -> Exception:
-    if course is None:
-        return EpisodeOver("not begun")
+def _ended(course: Course) -> Exception:
     return EpisodeFailed(course.end_cause) if course.failed else EpisodeOver(course.end_cause)

@@ -86,14 +86,18 @@ class Sockets:
         session.touch()
         return session
 
-    async def _untie(self, socket: WebSocket, session: Session, *, ends: bool, why: str) -> None:
+    def _loosen(self, socket: WebSocket, session: Session) -> bool:
+        """Let go of a socket that is gone; whether it was the lease's."""
         if self._tied.get(session) is not socket:
-            return
+            return False
         del self._tied[session]
         session.sockets -= 1
         session.touch()
-        if ends:
-            await self.sessions.close(session.name, why)
+        return True
+
+    async def _untie(self, socket: WebSocket, session: Session, *, ends: bool, why: str) -> None:
+        if self._loosen(socket, session) and ends:
+            await self.sessions.end_lease(session, why)
 
     async def _converse(self, socket: WebSocket, session: Session, *, ends: bool) -> bool:
         """Answer frames; whether the caller asked to close the lease.
@@ -113,6 +117,8 @@ class Sockets:
                         await send.send(text)
                 if ends or asked:
                     group.cancel_scope.cancel()
+                else:
+                    self._loosen(socket, session)
 
         async with anyio.create_task_group() as group, texts:
             group.start_soon(read)

@@ -10,6 +10,7 @@ from wardian.envs.action import Observation, Step
 from wardian.envs.ending import EndCause
 from wardian.envs.start import ResetInfo
 from wardian.tools.contract import Json
+from wardian.tools.encoding import text
 from wardian.trainers.server.wire import AnyAction, CallTool
 
 TIMEOUT = "timeout"
@@ -147,4 +148,4 @@ def _tool_reply(action: CallTool, step: Step) -> dict[str, Json]:
         kind = "transport_error" if step.info.end_cause == EndCause.INFRASTRUCTURE else "execution_error"
         error = {"error_type": kind, "message": step.failed}
     said = dict(step.observation.results[0]) if step.observation.results else None
-    return {"tool_name": action.tool_name, "result": {"data": said, "text": step.observation.rendered}, "error": error}
+    return {"tool_name": text(action.tool_name), "result": {"data": said, "text": step.observation.rendered}, "error": error}

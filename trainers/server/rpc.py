@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from wardian.tools.contract import Json
+from wardian.tools.encoding import text
 from wardian.trainers.server import replies
 from wardian.trainers.server.problems import Code, Problem, problem_of
 from wardian.trainers.server.session import Session
@@ -35,6 +36,8 @@ async def answer(sessions: Sessions, request: Any, session: Session | None = Non
     number = request.get("id")
     if not isinstance(number, str | int | None):
         number = None
+    if isinstance(number, str):
+        number = text(number)
     if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str) or set(request) - _KNOWN:
         return _error(number, INVALID_REQUEST, 'Invalid request: "jsonrpc": "2.0" and a "method" are needed, with "params" and "id"')
     params = request.get("params", {})

@@ -19,7 +19,7 @@ from wardian.envs.ending import Ending, EndKind, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import NotReset
 from wardian.rollouts.play import CANCELLED
-from wardian.sandbox.errors import LeakDetected, SandboxError
+from wardian.sandbox.errors import SandboxError
 from wardian.tools.contract import Json
 from wardian.trainers.server import replies
 from wardian.trainers.server.counters import Counters
@@ -132,13 +132,23 @@ class Session:
             return False
         self.closed = why
         self.shared.counters.closed(self.world.name, why)
-        with anyio.CancelScope(shield=True):
-            await self.env.close()
-            if self._winding is not None:
-                with anyio.move_on_after(CLOSE_S):
-                    await self._winding.wait()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_S):
+            await self._let_go()
         self._cancel_episode(f"the lease was closed: {why}")
         return True
+
+    async def _let_go(self) -> None:
+        """Give the episode up. A call that cannot be cancelled does not hold up whoever no longer waits for this."""
+        ended = anyio.Event()
+
+        async def end() -> None:
+            await self.env.close()
+            ended.set()
+
+        self.shared.tasks.start_soon(end)
+        await ended.wait()
+        if self._winding is not None:
+            await self._winding.wait()
 
     # Calls
 
@@ -148,6 +158,7 @@ class Session:
         Raises:
             Problem: another call is under way, the lease is closed, or `work` could not be done.
         """
+        call_id = call_id and f"{what} {call_id}"
         if call_id and self._pending == call_id:
             await self._idle.wait()
         if call_id and self._last is not None and self._last[0] == call_id:
@@ -248,6 +259,7 @@ class Session:
         self._cancel_episode("another reset")
         began = time.perf_counter()
         first = await self.env.reset(task_id, seed)
+        await self._must_be_wanted("reset")
         info = self.env.reset_info
         self.course = Course(info, ask.episode_id or self._next_name())
         self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), seed, self.policy_version)
@@ -264,11 +276,12 @@ class Session:
         sampled = sampled_of(action)
         began = time.perf_counter()
         step = await self.env.step(sampled.action)
+        await self._must_be_wanted("step")
         took = time.perf_counter() - began
         course.add(step)
         if self._episode_log is not None:
             self._episode_log.step(sampled, step, took * 1000)
-        self.shared.counters.stepped(self.world.name, step, took)
+        self.shared.counters.stepped(self.world.name, step, took, self.world.tool_names)
         return replies.stepped(action, step, course)
 
     async def snapshot(self) -> str:
@@ -289,10 +302,11 @@ class Session:
         began = time.perf_counter()
         try:
             seen = await self.env.restore(kept.snapshot)
-        except LeakDetected as error:
+        except SandboxError as error:
             self._lost_if_over(error)
             raise
         self._cancel_episode("another start from a snapshot")
+        await self._must_be_wanted("restore")
         self._resumed(kept, ask.episode_id if ask else None)
         self.shared.counters.reset(self.world.name, time.perf_counter() - began)
         assert self.course is not None
@@ -303,6 +317,7 @@ class Session:
         course = self._running()
         envs = await self.env.fork(count, wait_s=self.shared.limits.wait_s)
         try:
+            await self._must_be_wanted("fork")
             made = into(count)
         except BaseException:
             for env in envs:
@@ -311,6 +326,7 @@ class Session:
         lines = tuple(self._episode_log.lines) if self._episode_log else ()
         for session, env in zip(made, envs, strict=True):
             session.env = env
+        for session in made:
             session._go_on(dict(course.components), course, lines)
         return made
 
@@ -333,6 +349,12 @@ class Session:
         if self.course is None or self.course.done:
             raise NotReset("call reset first (a new one is needed after an episode has ended)")
         return self.course
+
+    async def _must_be_wanted(self, what: str) -> None:
+        """Undo what came to its end although it was given up before: its caller was told that the episode is over."""
+        if self.closed or self._winding is not None:
+            await self.env.close()
+            raise NotReset(f"{what}: it was given up before it ended")
 
     def _note(self, ask: Reset) -> None:
         if ask.policy_version is not None:

@@ -79,9 +79,15 @@ class Sessions:
         return session, True
 
     async def close(self, name: str, why: str = "caller") -> bool:
-        """End a lease; whether there was one. Idempotent."""
-        session = self._open.pop(name, None)
-        return session is not None and await session.close(why)
+        """End the lease of that name; whether there was one. Idempotent."""
+        session = self._open.get(name)
+        return session is not None and await self.end_lease(session, why)
+
+    async def end_lease(self, session: Session, why: str) -> bool:
+        """End this lease, and not another one that has its name by now; whether it was still open. Idempotent."""
+        if self._open.get(session.name) is session:
+            del self._open[session.name]
+        return await session.close(why)
 
     async def group(self, ask: Group) -> list[tuple[Session, dict[str, Json]]]:
         """Make `size` leases and reset them all to one task; all of them, or none.
@@ -93,7 +99,7 @@ class Sessions:
         self._must_fit(ask.size, world, "size")
         self._must_have_room(ask.size)
         task_id, seed = world.chosen(ask)
-        only = Reset(task_id=task_id, seed=seed, policy_version=ask.policy_version)
+        only = Reset(task_id=task_id, seed=seed, policy_version=ask.policy_version, injected_state=ask.injected_state)
         made = self._named(ask.size, world, ask.prefix or f"g-{secrets.token_hex(8)}", ask.policy_version or "")
         replies: list[dict[str, Json] | Exception] = [{}] * ask.size
 
@@ -143,7 +149,7 @@ class Sessions:
             for session in list(self._open.values()):
                 if why := session.lapsed():
                     _log.warning("lease %s of %s lapsed: %s", session.name, session.world.name, why)
-                    self.shared.tasks.start_soon(self.close, session.name, why)
+                    self.shared.tasks.start_soon(self.end_lease, session, why)
             for name, log in self.logs.items():
                 try:
                     await log.sync()
@@ -190,7 +196,7 @@ class Sessions:
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
                 for session in sessions:
-                    group.start_soon(self.close, session.name, why)
+                    group.start_soon(self.end_lease, session, why)
 
     def _must_have_room(self, count: int) -> None:
         limits = self.shared.limits

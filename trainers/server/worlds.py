@@ -69,8 +69,12 @@ class ServedWorld:
     ground: Ground
     setting: Setting
     options: ServeOptions
+    tool_names: frozenset[str] = field(init=False)
     _lists: dict[Split, TaskList] = field(default_factory=dict)
     _next: int = 0
+
+    def __post_init__(self) -> None:
+        self.tool_names = frozenset(tool.name for tool in self.world.tools)
 
     @property
     def world(self) -> WorldDefinition:
