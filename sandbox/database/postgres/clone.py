@@ -98,13 +98,13 @@ class PostgresDatabase(JournalledDatabase):
             raise rolled_back()
         cursor = self._raw.execute(f"RESET ROLE; {self._take()}".encode())
         cursor.nextset()
-        self._committed(self._raw, cursor.fetchall())
+        self._committed(cursor.fetchall())
 
     def _take(self) -> str:
         return TAKE.format(self._taken)
 
-    def _committed(self, link: Link, reports: list[Any]) -> None:
-        """Note the reports of the transaction that runs on `link`, and commit it."""
+    def _committed(self, reports: list[Any]) -> None:
+        """Note the reports of the running transaction, and commit it."""
         mark = self._mark
         for number, table, added, cells in sorted(reports):
             self._taken = number
@@ -113,7 +113,7 @@ class PostgresDatabase(JournalledDatabase):
         if reports:
             self._moment.pass_by()
         try:
-            link.execute(b"COMMIT")
+            self._raw.execute(b"COMMIT")
         finally:
             if reports:
                 self._moment = Moment(self._copy)
@@ -191,10 +191,13 @@ class PostgresDatabase(JournalledDatabase):
         """First and last row of each key that changed since the start."""
         return self._journal.window()
 
-    def adopt(self, link: Link) -> None:
-        """Commit the transaction that a connection to this clone has open, and follow what it changed."""
+    def adopt(self, sql: str) -> None:
+        """Run statements of ours, the first of which begins a transaction; commit it, and follow what it changed."""
         with self._alone():
-            self._committed(link, link.execute(self._take().encode()).fetchall())
+            cursor = self._raw.execute(f"{sql}; {self._take()}".encode())
+            while cursor.nextset():
+                continue
+            self._committed(cursor.fetchall())
 
     def seal(self, copies: Sequence[FrozenDatabase] = ()) -> SealedDatabase:
         with self._alone():

@@ -5,23 +5,27 @@ nobody is connected to. Rows are put back in the order in which they were last c
 them as before. Foreign keys are not looked at in between (`session_replication_role`); the triggers that report changes fire nevertheless,
 so the fingerprint afterwards is of what was really written. Rows are put in by the clone's own connection and never by an administrator:
 a constraint may call a function of an import.
+
+The first row that a connection writes to a table costs it twice what the next one does: it reads the catalogue, compiles triggers and
+plans. So a spare rehearses the statements of earlier restores: the same ones, on no row, and undone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows
 from wardian.sandbox.database.journal import RowKey, Window, keyed
+from wardian.sandbox.database.postgres.capture import TAKE
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.clone import PostgresDatabase
 from wardian.sandbox.database.postgres.frozen import KnownCopy
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.server import OWNER_RESTORES, Link, Server, connected
-from wardian.sandbox.database.rows import Stored
+from wardian.sandbox.database.rows import Stored, TableShape
 from wardian.sandbox.database.sealed import SealedState, unpacked
 from wardian.sandbox.errors import LeakDetected
 from wardian.sandbox.fingerprint import Fingerprint
@@ -38,6 +42,12 @@ _ASKING = """
     WHERE t.tgenabled = 'O' AND c.relnamespace = 'public'::regnamespace ORDER BY t.oid
 """
 """All but those that report changes."""
+_NEVER = "tableoid = (SELECT 0::oid)"
+"""True of no row, which the planner does not know: a rehearsal is planned as the statement is."""
+_REHEARSED_KEYS = 2
+"""As many as give a statement the form that it has with more."""
+Rehearsal: TypeAlias = dict[tuple[str, str], str]
+"""Statements without effect, by what they do and the table."""
 
 
 def generated_columns(url: str) -> frozenset[Generated]:
@@ -50,8 +60,8 @@ def generated_columns(url: str) -> frozenset[Generated]:
         return frozenset((str(table), str(column)) for table, column in link.execute(_GENERATED).fetchall())
 
 
-def restore(database: PostgresDatabase, server: Server, state: SealedState, generated: frozenset[Generated]) -> None:
-    """Bring a fresh clone into a state.
+def restore(database: PostgresDatabase, server: Server, state: SealedState, generated: frozenset[Generated]) -> Rehearsal:
+    """Bring a fresh clone into a state; gives what of it a spare can rehearse.
 
     Raises:
         LeakDetected: it is not what was sealed.
@@ -59,17 +69,27 @@ def restore(database: PostgresDatabase, server: Server, state: SealedState, gene
     """
     wires = database.wires
     steps = list(_steps(database.window(), window_in(state, wires)))
+    statements = _statements(psycopg.ClientCursor(database.link), wires, steps, generated)
     try:
-        if steps:
-            link = database.link
+        if statements:
             with _without_keys(database, server) as begin:
-                link.execute("; ".join([begin, *_statements(psycopg.ClientCursor(link), wires, steps, generated)]).encode())
-                database.adopt(link)
+                database.adopt("; ".join([begin, *(one.sql for one in statements)]))
     except psycopg.Error as error:
         raise lost(server.url, error) from error
     if wrong := database.fingerprint().differences(state.fingerprint):
         raise LeakDetected("database", wrong)
     database.take_changes()
+    # On an older server the triggers of an import would fire, which are then switched off for a restore alone.
+    return {(one.does, one.table): one.without_rows for one in statements} if server.version >= OWNER_RESTORES else {}
+
+
+def rehearse(link: Link, rehearsal: Rehearsal) -> None:
+    """Let the connection of a spare do what restores do, on no row. No trace is left in the database, not even of the attempt.
+
+    Raises:
+        psycopg.Error: the server does not answer or cannot go on.
+    """
+    link.execute("; ".join([_BEGIN, *rehearsal.values(), TAKE.format(0), "ROLLBACK"]).encode())
 
 
 @contextmanager
@@ -146,26 +166,46 @@ def _steps(now: Window, wanted: Window) -> Iterable[_Step]:
             yield key, last is not None, first
 
 
+class _Statement(NamedTuple):
+    does: str
+    table: str
+    sql: str
+    without_rows: str
+    """The same, on no row."""
+
+
 def _statements(
     writer: psycopg.ClientCursor[Any], wires: Sequence[Wire], steps: Sequence[_Step], generated: frozenset[Generated]
-) -> Iterable[str]:
+) -> list[_Statement]:
     """One statement to remove and one to add rows of each table, since each has triggers to call. All that changes is removed first, so
     that rows which trade a unique value do not meet.
     """
     removals, additions = [], []
     for number, wire in enumerate(wires):
         mine = [(key, there, row) for (table, key), there, row in steps if table == number]
-        shape = wire.shape
-        name = f"public.{quoted(shape.name)}"
         if gone := [key for key, there, _ in mine if there]:
-            columns = ", ".join(quoted(shape.columns[position]) for position in shape.key)
-            removals.append(f"DELETE FROM {name} WHERE ({columns}) IN ({_rows(writer, gone)})")
+            removals.append(_removal(writer, wire.shape, gone))
         if made := [row for _, _, row in mine if row is not None]:
-            given = [position for position, column in enumerate(shape.columns) if (shape.name, column) not in generated]
-            columns = ", ".join(quoted(shape.columns[position]) for position in given)
-            values = [[row[position] for position in given] for row in made]
-            additions.append(f"INSERT INTO {name} ({columns}) VALUES {_rows(writer, values)}")
+            additions.append(_addition(writer, wire.shape, made, generated))
     return [*removals, *additions]
+
+
+def _removal(writer: psycopg.ClientCursor[Any], shape: TableShape, keys: Sequence[Sequence[object]]) -> _Statement:
+    columns = ", ".join(quoted(shape.columns[position]) for position in shape.key)
+    start = f"DELETE FROM public.{quoted(shape.name)} WHERE ({columns}) IN"
+    few = _rows(writer, keys[:_REHEARSED_KEYS])
+    return _Statement("remove", shape.name, f"{start} ({_rows(writer, keys)})", f"{start} ({few}) AND {_NEVER}")
+
+
+def _addition(
+    writer: psycopg.ClientCursor[Any], shape: TableShape, rows: Sequence[Sequence[Stored]], generated: frozenset[Generated]
+) -> _Statement:
+    given = [position for position, column in enumerate(shape.columns) if (shape.name, column) not in generated]
+    columns = ", ".join(quoted(shape.columns[position]) for position in given)
+    start = f"INSERT INTO public.{quoted(shape.name)} ({columns})"
+    values = [[row[position] for position in given] for row in rows]
+    none = f"SELECT {', '.join(['NULL'] * len(given))} WHERE (SELECT false)"
+    return _Statement("add", shape.name, f"{start} VALUES {_rows(writer, values)}", f"{start} {none}")
 
 
 def _rows(writer: psycopg.ClientCursor[Any], rows: Sequence[Sequence[object]]) -> str:

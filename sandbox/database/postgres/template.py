@@ -18,7 +18,7 @@ from wardian.sandbox.database.postgres.keeper import Keeper
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.recipe import DeclaredRecipe, Recipe
 from wardian.sandbox.database.postgres.resources import Copy
-from wardian.sandbox.database.postgres.sealing import Generated, SealedCopy, generated_columns, restore, window_in
+from wardian.sandbox.database.postgres.sealing import Generated, Rehearsal, SealedCopy, generated_columns, rehearse, restore, window_in
 from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server, connected
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.database.sealed import SealedDatabase, SealedState
@@ -40,6 +40,8 @@ class PostgresTemplate(Template):
         wires = recipe.wires
         self._generated: frozenset[Generated] | None = None
         """Looked up at the first restore."""
+        self._rehearsal: Rehearsal = {}
+        """What restores have done; nothing before the first one, so that nobody else pays for it."""
         self._recipe, self._server, self._engine = recipe, server, engine
         self.key = recipe.key(server.version, engine)
         self._name = f"{PREFIX}t_{self.key}"
@@ -92,7 +94,7 @@ class PostgresTemplate(Template):
         try:
             if self._generated is None:
                 self._generated = generated_columns(self._server.url_of(database.name))
-            restore(database, self._server, state, self._generated)
+            self._rehearsal = self._rehearsal | restore(database, self._server, state, self._generated)
         except BaseException:
             database.close()
             raise
@@ -148,7 +150,7 @@ class PostgresTemplate(Template):
         return Copy.make(self._server, self._name, self._keeper, self._check_counts)
 
     def _spare_copy(self) -> Copy:
-        return Copy.make(self._server, self._name, self._keeper, self._check_counts, wait_s=0)
+        return Copy.make(self._server, self._name, self._keeper, self._check_and_rehearse, wait_s=0)
 
     def _fitting(self, spares: int) -> int:
         """How many spares leave enough for as many clones in use, and for those that wait to be dropped."""
@@ -167,6 +169,11 @@ class PostgresTemplate(Template):
             raise TemplateBroken(f"a copy of {self._name} lacks a table: {error}") from error
         if found != self._sealed.counts:
             raise TemplateBroken(f"a copy of {self._name} has {found} rows in its tables and not {self._sealed.counts}")
+
+    def _check_and_rehearse(self, link: psycopg.Connection[tuple[object, ...]]) -> None:
+        self._check_counts(link)
+        if self._rehearsal:
+            rehearse(link, self._rehearsal)
 
     def _found_or_built(self, wires: Sequence[Wire]) -> tuple[Sums, bool]:
         """The sums of the template, and whether it was built here."""
