@@ -15,7 +15,7 @@ requirements() {
     mcp1) wanted=(-e ".[postgres]" "mcp<2") ;;
     inspect) wanted=(-e ".[postgres,inspect]" openai trio) ;;
     verifiers) wanted=(-e ".[postgres,verifiers]" uv) ;;
-    trl) first=("torch==2.13.0") wanted=(-e ".[postgres,trl]" jinja2) ;;
+    trl) first=("torch==2.13.0") wanted=(-e ".[postgres,serve,trl]") ;;
     *) die "no trainer environment $1; there are openenv, mcp, mcp1, inspect, verifiers and trl" ;;
   esac
 }
