@@ -13,6 +13,7 @@
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -45,9 +46,15 @@ def main() -> None:
         found |= learn(url, options)
     found["training_s"] = round(time.monotonic() - started, 1)
     found |= judged(options)
-    found["all_s"] = round(time.monotonic() - started, 1)
+    found |= {"all_s": round(time.monotonic() - started, 1), "cpu_s": _cpu_s()}
     (options.out / "learning.json").write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps({name: value for name, value in found.items() if name != "curve"}, indent=1))
+
+
+def _cpu_s() -> float:
+    """Seconds of processors that this process used, with its server and its evaluations."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return round(sum(one.ru_utime + one.ru_stime for one in used), 1)
 
 
 def _options() -> argparse.Namespace:
@@ -121,7 +128,7 @@ def learn(url: str, options: argparse.Namespace) -> dict[str, Any]:
             max_steps=options.steps,
             num_generations=GROUP,
             per_device_train_batch_size=GROUP * options.groups,
-            max_completion_length=480,
+            max_completion_length=clerk.EPISODE_TOKENS,
             learning_rate=5e-4,
             lr_scheduler_type="constant_with_warmup",
             warmup_steps=5,

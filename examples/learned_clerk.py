@@ -18,7 +18,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from wardian.envs.action import Action, Observation, ToolCalls
+from wardian.envs.action import Action, Message, Observation, ToolCalls
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world
 from wardian.rollouts.inference.batching import ActRequest
@@ -40,7 +40,8 @@ KINDS = ("drill", "ladder", "sander", "saw", "tent", "projector")
 ITEMS = tuple(100 * kind + copy for kind in range(1, 7) for copy in (1, 2, 3))
 MEMBERS, DAYS = range(1, 14), range(1, 15)
 WORDS = (*KINDS, "lent", "returned", "refused", "suspended", "limit", "none")
-TURN_TOKENS = 48
+TURN_TOKENS, EPISODE_TOKENS = 48, 480
+"""Most tokens of one turn, and of all turns with what was read between them; then the episode is judged as far as it came."""
 CHANGING = ("lend_item", "return_item", "write_file")
 
 Turns = list[tuple[str, str]]
@@ -224,6 +225,8 @@ class Clerk:
         end = self._words.eos_token_id
         ids = row[: row.index(end) + 1] if end in row else row
         self._ids[request.episode] += ids
+        if end not in row or len(self._ids[request.episode]) > EPISODE_TOKENS:
+            return Sampled(Message(""), token_ids=ids)
         text = self._words.decode([token for token in ids if token != end])
         return Sampled(read_text(text, CallFormat.TAGS), raw=text, token_ids=ids)
 
