@@ -46,9 +46,9 @@ class EpisodeLog:
             if isinstance(own, EpisodeStart):
                 recorder.sums.begin(own)
                 recorder.task_hash, recorder.split, recorder.tier = own.task_hash, own.split, own.tier
+                recorder.cell = f"{own.receipt.cell_id}#{own.receipt.epoch}" if own.receipt else None
             elif isinstance(own, StepRecord):
                 recorder.sums.add(own)
-                recorder.cell = own.receipt
             self._put(own)
 
     def step(self, sampled: Sampled, step: Step, wall_ms: float) -> None:
