@@ -370,3 +370,19 @@ def test_a_client_of_another_process_or_closed_says_so(url: str) -> None:
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.counters()
+
+
+def test_a_client_ends_the_leases_of_all_its_threads_and_of_their_forks(url: str) -> None:
+    """Also those that no thread closed."""
+    with wardian.connect(url) as client:
+        with ThreadPoolExecutor(8) as threads:
+            made = list(threads.map(lambda _: client.session(), range(1000), chunksize=1))
+        assert len(client.held.value._made) == 1000
+        made[0].reset(TASK)
+        made[0].fork(2)
+        (group, _), *_ = client.group(2, TASK)
+        group.close()
+        assert client.counters()["sessions_open"] == 4
+        assert len(client.held.value._made) == 1003
+    with wardian.connect(url) as after:
+        assert after.counters()["sessions_open"] == 0

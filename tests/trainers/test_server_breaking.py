@@ -111,6 +111,19 @@ def test_a_group_begins_from_a_snapshot(url: str) -> None:
         link.send('{"type": "close"}')
 
 
+def test_a_group_that_nobody_waits_for_any_more_is_ended(url: str) -> None:
+    host, _, port = url.removeprefix("http://").partition(":")
+    before = httpx2.get(f"{url}/counters").json()["sessions_closed"]
+    body = json.dumps({"size": 64, "task_id": TASK})
+    head = f"POST /groups HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((host, int(port))) as gone:
+        gone.sendall((head + body).encode())
+    until = time.monotonic() + 10
+    while httpx2.get(f"{url}/counters").json()["sessions_closed"] < before + 64 and time.monotonic() < until:
+        time.sleep(0.02)
+    assert httpx2.get(f"{url}/counters").json()["sessions_open"] == 0
+
+
 def test_names_that_are_no_text_are_answered_and_make_no_numbers_of_their_own(url: str) -> None:
     json_type = {"Content-Type": "application/json"}
     name = httpx2.post(f"{url}/sessions", json={}).json()["session_id"]

@@ -20,6 +20,7 @@ class Session:
     """A lease: one episode at a time. `async with` closes it at the end."""
 
     link: Link
+    client: "Client" = field(repr=False, compare=False)
     last: Turn | None = None
     """What the latest reset or step gave."""
 
@@ -112,11 +113,13 @@ class Session:
         """Make `count` leases whose episodes go on from here. Close each."""
         made = (await self.link.call("fork", {"count": count}))["sessions"]
         link = self.link
-        return [Session(Link(link.server, one["session_id"], link.world, link.policy_version, made=True), last=self.last) for one in made]
+        links = [Link(link.server, one["session_id"], link.world, link.policy_version, made=True) for one in made]
+        return [self.client._noted(Session(one, self.client, last=self.last)) for one in links]
 
     async def close(self) -> None:
         """End the lease. Idempotent."""
         await self.link.close()
+        self.client._made.pop(id(self), None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -130,7 +133,8 @@ class Client:
     """One server. `async with wardian.connect(url) as client`."""
 
     server: Server
-    _made: list[Session] = field(default_factory=list)
+    _made: dict[int, Session] = field(default_factory=dict)
+    """Those to close; several threads of a blocking client add to it."""
 
     async def info(self) -> dict[str, Any]:
         """Worlds, splits and what the server can do."""
@@ -169,7 +173,7 @@ class Client:
         With `attach` it must be there, and an older socket of it is let go of.
         """
         link = Link(self.server, name or f"s-{secrets.token_hex(12)}", world, policy_version, made=attach)
-        return self._noted(Session(link))
+        return self._noted(Session(link, self))
 
     async def lease(self, name: str | None = None, *, world: str | None = None, policy_version: str = "") -> dict[str, Any]:
         """Make a lease without a socket, for an agent program: `session_id`, `policy_token` and `mcp_path` of its tool server."""
@@ -206,18 +210,17 @@ class Client:
         for one in made:
             first = turn_of(one["first"])
             link = Link(self.server, one["session_id"], world, policy_version, made=True)
-            found.append((self._noted(Session(link, last=first)), first))
+            found.append((self._noted(Session(link, self, last=first)), first))
         return found
 
     async def close(self) -> None:
         """End all leases that were made here, and the connections. Idempotent."""
-        made, self._made = self._made, []
+        made = [self._made.popitem()[1] for _ in range(len(self._made))]
         await asyncio.gather(*(session.close() for session in made))
         await self.server.close()
 
     def _noted(self, session: Session) -> Session:
-        self._made = [one for one in self._made if not one.link.closed]
-        self._made.append(session)
+        self._made[id(session)] = session
         return session
 
     async def _world(self, world: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from wardian.tools.contract import Json
 from wardian.trainers.server.frames import leased
@@ -81,9 +81,11 @@ def router(sessions: Sessions) -> APIRouter:
         return await session.answer("fork", _id(body), make_forks)
 
     @routes.post("/groups")
-    async def group(body: Body) -> Body:
-        """Make `size` leases, all reset to one task; all of them, or none."""
+    async def group(request: Request, body: Body) -> Body:
+        """Make `size` leases, all reset to one task; all of them, or none, also where nobody waits for them any more."""
         made = await sessions.group(checked(Group, body))
+        if await request.is_disconnected():
+            await sessions.close_all([session for session, _ in made], "caller")
         return {"group": [{**leased(session), "first": first} for session, first in made]}
 
     @routes.get("/counters")

@@ -117,7 +117,7 @@ class Sessions:
                 if isinstance(reply, Exception):
                     raise problem_of(reply)
         except BaseException:
-            await self._close_all(made, "group")
+            await self.close_all(made, "group")
             raise
         return [(session, reply) for session, reply in zip(made, replies, strict=True) if isinstance(reply, dict)]
 
@@ -139,7 +139,7 @@ class Sessions:
         try:
             return await session.fork(count, into)
         except BaseException:
-            await self._close_all(made, "fork")
+            await self.close_all(made, "fork")
             raise
 
     async def sweep(self) -> None:
@@ -169,7 +169,7 @@ class Sessions:
         """End all leases."""
         self.draining = True
         with anyio.CancelScope(shield=True):
-            await self._close_all(list(self._open.values()), why)
+            await self.close_all(list(self._open.values()), why)
 
     def counted(self) -> dict[str, Json]:
         """The counters, with what stands at this moment."""
@@ -192,7 +192,8 @@ class Sessions:
             raise Problem(Code.VALIDATION_ERROR, f"prefix: there is a lease {taken[0]} already; give another prefix", status=409)
         return [self.lease(Lease(session_id=name, world=world.name, policy_version=version))[0] for name in names]
 
-    async def _close_all(self, sessions: Sequence[Session], why: str) -> None:
+    async def close_all(self, sessions: Sequence[Session], why: str) -> None:
+        """End these leases."""
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
                 for session in sessions:
