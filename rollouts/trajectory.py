@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -96,7 +97,7 @@ class TrajectoryWriter:
         """Append one line; whole in the kernel's hands when this returns.
 
         Raises:
-            OSError: the disk is full, or the like; a part of the line may stand there.
+            OSError: the disk is full, or the like; nothing of the line stands there then.
         """
         self._append(dump(record, self._blobs).encode("ascii") + b"\n")
 
@@ -134,9 +135,14 @@ class TrajectoryWriter:
         return self._file.read(1) != b"\n"
 
     def _append(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        rest, whole = memoryview(data), os.fstat(self._file.fileno()).st_size
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with suppress(OSError):  # of a pipe or device, which takes nothing back
+                self._file.truncate(whole)
+            raise
 
 
 @dataclass(slots=True)

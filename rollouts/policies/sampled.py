@@ -90,5 +90,5 @@ def check_tokens(token_ids: Sequence[int] | None, logprobs: Sequence[float] | No
 
 def _check_counts(name: str, values: Sequence[int]) -> None:
     for value in values:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ValueError(f"{name}: must hold integers from 0, got {value!r}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+            raise ValueError(f"{name}: must hold integers from 0 to below 2**63, got {value!r}")

@@ -16,7 +16,8 @@ WRONG: dict[str, dict[str, Any]] = {
     r"logprobs\[1\]: must be a finite number, got nan": {"logprobs": [-1.0, float("nan")]},
     r"logprobs\[0\]: must be a finite number, got -inf": {"logprobs": [float("-inf")]},
     r"loss_mask\[0\]: must be 0 or 1, got 2": {"loss_mask": [2]},
-    "token_ids: must hold integers from 0, got -1": {"token_ids": [-1]},
+    r"token_ids: must hold integers from 0 to below 2\*\*63, got -1": {"token_ids": [-1]},
+    "token_ids: must hold integers from 0 to below": {"token_ids": [1 << 63]},
     "prompt_token_ids: must hold integers": {"prompt_token_ids": ["a"]},
     "completion_tokens: must hold integers from 0": {"completion_tokens": -1},
 }

@@ -1,6 +1,7 @@
 """What once broke the server: calls that end too late, leases that end under their sockets, names and heads that are none."""
 
 import json
+import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from wardian.rollouts.trajectory import validate
 
-from .serving import served
+from .serving import FAULTY, served
 from .worlds import STEPS
 
 TASK = "echoes/easy/seed-1"
@@ -153,3 +154,23 @@ def test_a_tool_call_that_waited_does_nothing_in_the_next_episode() -> None:
     before: Any = SimpleNamespace(done=True, end_cause="cancelled")
     with pytest.raises(EpisodeOver, match="cancelled"):
         anyio.run(LeasedEpisode(session, before).say, "Done.")
+
+
+def test_an_episode_whose_lines_cannot_be_written_is_over_and_not_scored(tmp_path: Path) -> None:
+    """The disk is full for a while; what is played afterwards is written, and no half of a line stands before it."""
+    with served(FAULTY, "--drain-s", "1", "--out", str(tmp_path)) as url, lease(url, "full") as link:
+        said(link, RESET)
+        said(link, {"type": "step", "data": {"type": "message", "text": "x" * 500_000}})  # the log is the largest file now
+        said(link, RESET)
+        (file,) = tmp_path.glob("*.jsonl")
+        most = resource.prlimit(url.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(url.pid, resource.RLIMIT_FSIZE, (file.stat().st_size + 100, most))
+        assert said(link, calling("echo", text="x"))["data"]["failure_kind"] == "environment"
+        state = said(link, {"type": "state"})["data"]
+        assert (state["done"], state["failure_kind"], state["total_reward"]) == (True, "environment", None)
+        resource.prlimit(url.pid, resource.RLIMIT_FSIZE, (most, most))
+        said(link, RESET)
+        assert said(link, {"type": "step", "data": {"type": "message", "text": "Done."}})["data"]["done"]
+        link.send('{"type": "close"}')
+    assert [finding for _, findings in validate(tmp_path) for finding in findings] == []
+    assert sum('"terminated"' in line for line in file.read_text().splitlines() if '"episode_end"' in line) == 2

@@ -1,7 +1,9 @@
 """Trajectories of what is played through a server, in the lines of a run: `wardian validate`, `replay` and `export` read them."""
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Outcome, StepReco
 from wardian.rollouts.trajectory import FILE, TrajectoryWriter
 from wardian.tools.contract import Json
 
+_log = logging.getLogger(__name__)
 POLICY = "wire"
 """What logs call whoever plays through a server; its `policy_checkpoint` is the caller's `policy_version`."""
 
@@ -60,12 +63,21 @@ class EpisodeLog:
             self._end("terminated" if step.terminated else "truncated", step.info.end_cause, step=step)
 
     def fail(self, ending: Ending) -> None:
-        """We broke it outside a step. Idempotent."""
-        self._end("failed", ending.cause, ending.detail)
+        """We broke it outside a step. Idempotent; an end that cannot be written is no reason to go on."""
+        with self._at_any_cost():
+            self._end("failed", ending.cause, ending.detail)
 
     def cancel(self, why: str) -> None:
-        """It was given up. Idempotent."""
-        self._end("cancelled", CANCELLED, why)
+        """It was given up. Idempotent; an end that cannot be written is no reason to go on."""
+        with self._at_any_cost():
+            self._end("cancelled", CANCELLED, why)
+
+    @contextmanager
+    def _at_any_cost(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            _log.exception("the end of %s cannot be written", self.recorder.episode_id)
 
     def _put(self, line: Line) -> None:
         self.lines.append(line)

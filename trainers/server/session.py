@@ -263,8 +263,7 @@ class Session:
         info = self.env.reset_info
         self.course = Course(info, ask.episode_id or self._next_name())
         self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), seed, self.policy_version)
-        if self._episode_log is not None:
-            self._episode_log.start(first, info)
+        self._write(lambda log: log.start(first, info))
         self.shared.counters.reset(self.world.name, time.perf_counter() - began)
         return replies.begun(first, self.course, self.env.tool_schemas)
 
@@ -278,9 +277,8 @@ class Session:
         step = await self.env.step(sampled.action)
         await self._must_be_wanted("step")
         took = time.perf_counter() - began
+        self._write(lambda log: log.step(sampled, step, took * 1000))
         course.add(step)
-        if self._episode_log is not None:
-            self._episode_log.step(sampled, step, took * 1000)
         self.shared.counters.stepped(self.world.name, step, took, self.world.tool_names)
         return replies.stepped(action, step, course)
 
@@ -342,8 +340,17 @@ class Session:
         assert self.course is not None
         info = self.course.info
         self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), info.seed, self.policy_version)
-        if self._episode_log is not None:
-            self._episode_log.resume(lines)
+        self._write(lambda log: log.resume(lines))
+
+    def _write(self, put: Callable[[EpisodeLog], None]) -> None:
+        """Write lines of the running episode, which is over and not scored where they cannot be written."""
+        if self._episode_log is None:
+            return
+        try:
+            put(self._episode_log)
+        except OSError as error:
+            self._fail_episode(boundary(error))
+            raise
 
     def _running(self) -> Course:
         if self.course is None or self.course.done:
