@@ -35,7 +35,8 @@ POLL_S = 0.002
 TARGETS = (
     Target("leaks", "", 0, lambda n: n["leaks"]),
     Target("verified reset, 8 cells, a spare ready, p50", "ms", 8, lambda n: n["reset"]["spare ready"]["p50_ms"]),
-    Target("verified reset, 8 cells at once, no spare, p50", "ms", 60, lambda n: n["reset"]["no spare, 8 at once"]["p50_ms"]),
+    Target("verified reset, 8 cells, no spare ready, p50", "ms", 60, lambda n: n["reset"]["no spare"]["p50_ms"]),
+    Target("the same, all 8 begun at once, p50", "ms", 60, lambda n: n["reset"]["no spare, 8 at once"]["p50_ms"]),
 )
 
 
@@ -75,23 +76,27 @@ class PostgresBench:
     clones: dict[str, Samples] = field(default_factory=dict)
 
     async def reset(self) -> None:
-        """Resets after ordinary episodes, in turn over all cells, each with all spares ready; and all cells at once without any."""
-        spare, none = (self.resets.setdefault(name, Samples()) for name in ("spare ready", "no spare, 8 at once"))
-        metadata = self.source.metadata
-        async with places(self.pool, self.spared, CELLS) as held:
-            for place in held:
-                async with anyio.create_task_group() as running:
-                    await place.live(episodes.ordinary(), metadata, running)
-                    running.cancel_scope.cancel()
-                await self._settle()
-                with spare.timed():
-                    await place.reset()
-            self.leaks += sum(place.leaks for place in held)
+        """Resets after ordinary episodes, in turn over all cells, with all spares ready and without any; and all cells at once without."""
+        for name, template in (("spare ready", self.spared), ("no spare", self.bare)):
+            await self._in_turn(template, self.resets.setdefault(name, Samples()))
+        at_once = self.resets.setdefault("no spare, 8 at once", Samples())
         async with places(self.pool, self.bare, CELLS) as held:
             await self._settle()
             async with anyio.create_task_group() as group:
                 for place in held:
-                    group.start_soon(_timed, none, place.reset)
+                    group.start_soon(_timed, at_once, place.reset)
+            self.leaks += sum(place.leaks for place in held)
+
+    async def _in_turn(self, template: PostgresTemplate, samples: Samples) -> None:
+        """An episode and a reset in each of the cells, which all stand; each reset when nothing is left to do."""
+        async with places(self.pool, template, CELLS) as held:
+            for place in held:
+                async with anyio.create_task_group() as running:
+                    await place.live(episodes.ordinary(), self.source.metadata, running)
+                    running.cancel_scope.cancel()
+                await self._settle()
+                with samples.timed():
+                    await place.reset()
             self.leaks += sum(place.leaks for place in held)
 
     async def sustain(self) -> None:

@@ -90,15 +90,16 @@ class PostgresTemplate(Template):
         return self._clone_at(sealed.present), copies
 
     def _clone_at(self, state: SealedState) -> PostgresDatabase:
-        database = self.clone()
-        try:
-            if self._generated is None:
-                self._generated = generated_columns(self._server.url_of(database.name))
-            self._rehearsal = self._rehearsal | restore(database, self._server, state, self._generated)
-        except BaseException:
-            database.close()
-            raise
-        return database
+        with self._keeper.asked():
+            database = self.clone()
+            try:
+                if self._generated is None:
+                    self._generated = generated_columns(self._server.url_of(database.name))
+                self._rehearsal = self._rehearsal | restore(database, self._server, state, self._generated)
+            except BaseException:
+                database.close()
+                raise
+            return database
 
     def clone_at_once(self) -> PostgresDatabase:
         """A clone that is made now, whatever spares there are.

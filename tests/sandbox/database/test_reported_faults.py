@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -165,6 +166,24 @@ def test_a_copy_that_lacks_rows_is_never_handed_out(shop_source: TemplateSource,
     with pytest.raises(TemplateBroken, match="rows in its tables"):
         template.clone()
     template.close()
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "DELETE FROM public.lines",
+        "TRUNCATE public.lines",
+        "DELETE FROM public.wardian_sequences WHERE name = 'orders'",
+        "DROP TABLE public.lines",
+    ],
+)
+def test_whatever_a_copy_lacks_is_seen(lost: str, postgres_shop: PostgresTemplate, server: Server) -> None:
+    with closing(postgres_shop.clone_at_once()) as clone:
+        postgres_shop._check_counts(clone.link)
+        with psycopg.connect(server.url_of(clone.name), autocommit=True) as admin:
+            admin.execute(lost.encode())
+        with pytest.raises(TemplateBroken, match=r"rows in its tables|lacks a table"):
+            postgres_shop._check_counts(clone.link)
 
 
 def test_what_is_said_of_a_database_is_said_of_its_copies_too(postgres_shop: PostgresTemplate, server: Server) -> None:
