@@ -193,6 +193,15 @@ def test_wrong_requests_name_the_field(client: BlockingClient) -> None:
             session.say("x", sample={"token_ids": [1, 2], "logprobs": [-0.5]})
 
 
+def test_a_refused_reset_leaves_the_episode_as_it_is(client: BlockingClient) -> None:
+    with client.session() as session:
+        session.reset(TASK)
+        session.call("echo", {"text": "x"})
+        with pytest.raises(Refused):
+            session.reset("nobody/easy/seed-1")
+        assert session.call("echo", {"text": "y"}).step == 2
+
+
 def test_held_out_tasks_are_no_trainers(client: BlockingClient) -> None:
     from wardian.envs.task import Difficulty
 

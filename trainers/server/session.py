@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from wardian.envs.ending import Ending, EndKind, boundary
 from wardian.envs.environment import ToolEnvironment
-from wardian.envs.errors import NotReset
+from wardian.envs.errors import NotReset, TaskError
 from wardian.rollouts.play import CANCELLED
 from wardian.sandbox.errors import SandboxError
 from wardian.tools.contract import Json
@@ -255,10 +255,16 @@ class Session:
         if ask.injected_state is not None:
             return await self.restore(ask.injected_state.snapshot, ask)
         task_id, seed = self.world.chosen(ask)
+        began = time.perf_counter()
+        try:
+            first = await self.env.reset(task_id, seed)
+        except TaskError:
+            raise  # the episode that runs goes on
+        except BaseException:
+            self._cancel_episode("another reset")
+            raise
         self._note(ask)
         self._cancel_episode("another reset")
-        began = time.perf_counter()
-        first = await self.env.reset(task_id, seed)
         await self._must_be_wanted("reset")
         info = self.env.reset_info
         self.course = Course(info, ask.episode_id or self._next_name())
