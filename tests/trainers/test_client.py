@@ -1,6 +1,7 @@
 """`wardian.connect` against a real server: what users of it rely on, with and without `await`."""
 
 import asyncio
+import importlib
 import os
 import signal
 import threading
@@ -212,6 +213,11 @@ def test_held_out_tasks_are_no_trainers(client: BlockingClient) -> None:
         session.reset(f"echoes/easy/seed-{seed}")
 
 
+def test_a_group_that_no_server_of_this_size_can_hold_is_no_matter_of_waiting(client: BlockingClient) -> None:
+    with pytest.raises(Refused, match="--sessions 41"):
+        client.group(41, TASK)
+
+
 def test_a_full_server_says_so_and_when_to_ask_again(client: BlockingClient) -> None:
     group = client.group(40, TASK)
     with client.session() as session, pytest.raises(CapacityReached, match="40 of 40 leases are open") as caught:
@@ -289,8 +295,15 @@ def test_a_server_that_is_not_there_is_named() -> None:
             client.info()
         with client.session() as session, pytest.raises(Unreachable):
             session.reset(TASK)
-    with pytest.raises(ValueError, match="http://HOST:PORT"):
-        wardian.connect("somewhere")
+    for url in ("somewhere", "http://127.0.0.1:89O0", "http://127.0.0.1:99999"):
+        with pytest.raises(ValueError, match="http://HOST:PORT"):
+            wardian.connect(url)
+
+
+@pytest.mark.parametrize("name", ["trl", "inspect"])
+def test_an_adapter_whose_trainer_is_missing_names_its_extra(name: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=rf"wardian\[{name}\]"):
+        importlib.import_module(f"wardian.trainers.{name}")
 
 
 def test_a_client_that_is_closed_leaves_nobody_waiting(client: BlockingClient) -> None:

@@ -1,6 +1,8 @@
 """The server as its callers and attackers meet it: frames, leases over HTTP, limits, tokens, drain."""
 
+import io
 import json
+import logging
 import os
 import signal
 import socket
@@ -19,6 +21,7 @@ import wardian
 from wardian.cli import build_app
 from wardian.rollouts.trajectory import validate
 from wardian.trainers.client import CapacityReached, NotAuthorized, Refused, SessionLost
+from wardian.trainers.server.running import log_lines
 
 from .serving import FAULTY, served
 
@@ -229,7 +232,7 @@ def test_a_group_is_had_whole_or_not_at_all(url: str) -> None:
     with wardian.connect(url) as client:
         before = client.counters()
         for body, status in (
-            ({"size": 9, "task_id": TASK}, 503),
+            ({"size": 9, "task_id": TASK}, 422),
             ({"size": 4, "task_id": "nobody/easy/seed-1"}, 422),
             ({"size": 4, "task_id": TASK, "prefix": "../"}, 422),
             ({"size": "4", "task_id": TASK}, 422),
@@ -249,6 +252,7 @@ def test_capacity_is_an_answer_with_a_time_to_ask_again(url: str) -> None:
     names = [httpx2.post(f"{url}/sessions", json={}).json()["session_id"] for _ in range(8)]
     full = httpx2.post(f"{url}/sessions", json={})
     assert (full.status_code, full.json()["code"], full.headers["retry-after"]) == (503, "CAPACITY_REACHED", "1")
+    assert httpx2.post(f"{url}/groups", json={"size": 8, "task_id": TASK}).status_code == 503
     with socket_to(url) as link:
         assert json.loads(link.recv(timeout=5))["data"]["code"] == "CAPACITY_REACHED"
     for name in names:
@@ -330,7 +334,7 @@ def test_a_token_opens_and_nothing_else_does(guarded: str) -> None:
         assert json.loads(link.recv(timeout=5))["data"]["code"] == "NOT_AUTHORIZED"
         with pytest.raises(ConnectionClosed):
             link.recv(timeout=5)
-    with wardian.connect(guarded) as stranger, pytest.raises(NotAuthorized, match="Bearer"):
+    with wardian.connect(guarded) as stranger, pytest.raises(NotAuthorized, match=r"--token-file.*Bearer"):
         stranger.counters()
     with wardian.connect(guarded, TOKEN) as client, client.session() as session:
         assert session.reset(TASK).task_id == TASK
@@ -385,6 +389,21 @@ def test_wrong_ways_to_start_are_refused(url: str, tmp_path: Path) -> None:
 
 
 # The end
+
+
+def test_a_line_of_the_log_has_nothing_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.root.level)
+    stream = io.StringIO()
+    log_lines(stream)
+    logging.getLogger("uvicorn.error").warning("begun", extra={"color_message": "\x1b[36mbegun", "lease": "a"})
+    line = json.loads(stream.getvalue())
+    assert {name: line[name] for name in line if name != "at"} == {
+        "level": "WARNING",
+        "name": "uvicorn.error",
+        "message": "begun",
+        "lease": "a",
+    }
 
 
 def test_a_server_that_is_asked_to_end_lets_leases_end_and_writes_all_down(tmp_path: Path) -> None:

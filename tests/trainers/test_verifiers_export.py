@@ -30,6 +30,7 @@ def export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any
 def test_the_package_names_the_world_and_pins_versions(export: Callable[..., Any], tmp_path: Path) -> None:
     done = export(FAULTY, "package", "--url", "http://worlds:1")
     folder = tmp_path / "package"
+    assert "pip install ./package uv" in done.stdout  # a bare name would be one of the index
     assert (done.exit_code, sorted(path.name for path in folder.iterdir())) == (
         0,
         ["README.md", "eval.toml", "pyproject.toml", "wardian_faulty.py"],

@@ -35,8 +35,7 @@ class Server:
     _dropped: list[ClientConnection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(self.url):
             raise ValueError(f"url: {self.url!r} is no address of a server; write http://HOST:PORT")
         self.url = self.url.rstrip("/")
 
@@ -215,3 +214,11 @@ async def _ended_over(socket: ClientConnection) -> bool:
     async with asyncio.timeout(CLOSE_S):
         await socket.wait_closed()
     return socket.close_code in (CloseCode.NORMAL_CLOSURE, TAKEN_OVER)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

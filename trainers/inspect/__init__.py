@@ -10,9 +10,12 @@ Inspect imports this module by itself (entry point group `inspect_ai`), which re
 `wardian.trainers.inspect:wardian_task` is the same task for Python.
 """
 
-from wardian.trainers.inspect.config import CellConfig
-from wardian.trainers.inspect.sandbox import CellSandbox
-from wardian.trainers.inspect.task import wardian_task
-from wardian.trainers.inspect.tools import EpisodeTools
+try:
+    from wardian.trainers.inspect.config import CellConfig
+    from wardian.trainers.inspect.sandbox import CellSandbox
+    from wardian.trainers.inspect.task import wardian_task
+    from wardian.trainers.inspect.tools import EpisodeTools
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}; `pip install 'wardian[inspect]'` brings what this needs", name=error.name) from error
 
 __all__ = ["CellConfig", "CellSandbox", "EpisodeTools", "wardian_task"]

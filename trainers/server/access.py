@@ -89,7 +89,8 @@ class Access:
         if path in self._open or EPISODES.fullmatch(path) or self._token is None:
             return
         if not hmac.compare_digest(bearer(headers).encode(), self._token.encode()):
-            raise Problem(Code.NOT_AUTHORIZED, "send the trainer's token: Authorization: Bearer TOKEN")
+            how = "Authorization: Bearer TOKEN, or wardian.connect(url, token)"
+            raise Problem(Code.NOT_AUTHORIZED, f"send the trainer's token, the first line of the server's --token-file: {how}")
 
     async def _measured(self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, str]) -> None:
         """Let the application answer, unless the body turns out too large: then it reads no further, and what it answers is not sent."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import uvicorn
+from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 from wardian.rollouts.errors import UsageProblem
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 LOCAL = ("127.0.0.1", "::1", "localhost")
 TOKEN_CHARS = 16
 BACKLOG = 2048
+COLOURED = "color_message"
+"""uvicorn gives each message a second time, for terminals, under this name."""
 FORMAT, NAMES = "%(asctime)s %(levelname)s %(name)s %(message)s", {"levelname": "level", "asctime": "at"}
 
 
@@ -83,7 +86,7 @@ def bound(host: str, port: int) -> socket.socket:
 def log_lines(stream: Any = sys.stderr) -> None:
     """Log as one JSON object per line."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter(FORMAT, rename_fields=NAMES))
+    handler.setFormatter(JsonFormatter(FORMAT, rename_fields=NAMES, reserved_attrs=[*RESERVED_ATTRS, COLOURED]))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("httpx2").setLevel(logging.WARNING)
 

@@ -159,7 +159,8 @@ class Sessions:
     async def drain(self) -> None:
         """Make no more leases, give those that there are their time, and end what is left."""
         self.draining = True
-        _log.info("draining: %d leases are open", len(self))
+        left = f"they have {self.shared.limits.drain_s:g} s; a second signal ends them at once"
+        _log.info("draining: leases that are open: %d; %s", len(self), left)
         with anyio.move_on_after(self.shared.limits.drain_s):
             while self._open:  # noqa: ASYNC110 - leases end in many ways
                 await anyio.sleep(0.05)
@@ -203,6 +204,9 @@ class Sessions:
         limits = self.shared.limits
         if self.draining:
             raise Problem(Code.DRAINING, "this server is going away and makes no more leases", retry_after_s=limits.drain_s)
+        if count > limits.sessions:
+            most = f"this server has {limits.sessions}; start it with --sessions {count} or more"
+            raise Problem(Code.VALIDATION_ERROR, f"{count} leases at once cannot be had; {most}")
         if len(self._open) + count > limits.sessions:
             raise Problem(
                 Code.CAPACITY_REACHED,
@@ -215,7 +219,8 @@ class Sessions:
     def _must_fit(self, count: int, world: ServedWorld, field_: str) -> None:
         cells, most = _cells(world), self.shared.limits.group
         if count > most or (cells is not None and count > cells):
-            there = f"the world {world.name} has {cells} cells" if cells is not None and count > cells else f"{most} is the most"
+            few = f"cells of {world.name}: {cells}; start the server with --cells {count} or more, or ask for fewer"
+            there = few if cells is not None and count > cells and count <= most else f"{most} is the most"
             raise Problem(Code.VALIDATION_ERROR, f"{field_}: {count} episodes at once cannot be had; {there}")
 
 

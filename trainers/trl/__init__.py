@@ -12,8 +12,11 @@ reward       the reward function
 staleness    a filter by the age of the weights
 """
 
-from wardian.trainers.trl.outcome import Outcome
-from wardian.trainers.trl.spec import WardianSpec
-from wardian.trainers.trl.staleness import fresh_episodes, fresh_rows
+try:
+    from wardian.trainers.trl.outcome import Outcome
+    from wardian.trainers.trl.spec import WardianSpec
+    from wardian.trainers.trl.staleness import fresh_episodes, fresh_rows
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}; `pip install 'wardian[trl]'` brings what this needs", name=error.name) from error
 
 __all__ = ["Outcome", "WardianSpec", "fresh_episodes", "fresh_rows"]

@@ -1,6 +1,7 @@
 """`wardian export`: from a trajectory to files that trainers read, and from a world to a package that one of them installs."""
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +72,7 @@ def verifiers(
     with errors_end_the_command():
         names = export_taskset(load_world(world), world, target, url)
     print(f"made {target}: the taskset {names.distribution}. Next, where the model is trained or evaluated:")
-    print(f"  pip install {shlex.quote(str(target))} uv")
+    print(f"  pip install {shlex.quote(os.path.join('.', target))} uv")
     print(f"  vf-eval @ {shlex.quote(str(target / 'eval.toml'))} --model MODEL --client.base-url URL --client.api-key-var VARIABLE")
 
 
