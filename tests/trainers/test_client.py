@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -354,7 +355,7 @@ def test_what_was_begun_and_given_up_leaves_no_lease(url: str) -> None:
             call = asyncio.create_task(session.reset(TASK))
             await asyncio.sleep(0)
             await session.close()
-            with pytest.raises(SessionLost):
+            with suppress(SessionLost):  # or its reply was faster
                 await call
             async with client.session() as session:
                 await session.reset(TASK)

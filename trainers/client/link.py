@@ -158,13 +158,14 @@ class Link:
         if self._socket is None:
             async with self._opening:
                 await self.open()
-        assert self._socket is not None
+        socket = self._socket
+        assert socket is not None
         try:
             with suppress(ConnectionClosed):  # why it was closed may stand in a frame that came before
-                await self._socket.send(frame)
+                await socket.send(frame)
             async with asyncio.timeout(ANSWER_S):
                 while True:
-                    reply = json.loads(await self._socket.recv())
+                    reply = json.loads(await socket.recv())
                     if reply.get("id") == number:
                         break
                     if "id" not in reply:  # said of the socket itself: there is no such lease, or no room for one
