@@ -100,19 +100,22 @@ def test_an_owner_elsewhere_is_judged_by_age_and_only_when_asked() -> None:
 
 
 async def test_only_orphans_go(engine: Engine, image: str) -> None:
+    """Whatever starts on this host reaps too, other tests beside this one among it: one that was faster says nothing, and it is tried again."""
     foreign = {"com.example.run": "x"}
-    async with AsyncExitStack() as stack:
-        several = (orphaned(), labels_for("cell"), foreign, elsewhere(1000))
-        made = [await stack.enter_async_context(container(engine, image, labels)) for labels in several]
-        would = await reap(engine, dry_run=True)
-        still = await exists(engine, made[0])
-        report = await reap(engine)
-        left = [await exists(engine, one) for one in made]
-    assert (still, len(would.removed)) == (True, 1)
-    assert left == [False, True, True, True]
-    assert len(report.removed) == 1
-    assert len(report.kept) >= 2
-    assert report.problems == ()
+    for _ in range(10):
+        async with AsyncExitStack() as stack:
+            several = (orphaned(), labels_for("cell"), foreign, elsewhere(1000))
+            made = [await stack.enter_async_context(container(engine, image, labels)) for labels in several]
+            would = await reap(engine, dry_run=True)
+            still = await exists(engine, made[0])
+            report = await reap(engine)
+            left = [await exists(engine, one) for one in made]
+        assert left == [False, True, True, True]
+        assert len(report.kept) >= 2
+        assert report.problems == ()
+        if still and would.removed and report.removed:
+            break
+    assert (still, len(would.removed), len(report.removed)) == (True, 1, 1)
 
 
 async def test_two_reapers_at_once_agree(engine: Engine, image: str) -> None:
