@@ -47,7 +47,7 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def lasting() -> Iterator[Lasting]:
+def lasting(pytestconfig: pytest.Config) -> Iterator[Lasting]:
     """A server in a container of its own, started by the first test that needs one, with a successor where something ends it."""
     image = ensure_postgres_image()
     with start_blocking_portal() as portal:
@@ -55,8 +55,10 @@ def lasting() -> Iterator[Lasting]:
         with portal.wrap_async_context_manager(lasting_server(engine, image)) as lasting:
             yield lasting
         engine.close()
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     for end in lasting.ends:
-        print(f"the tests' database server {end}", file=sys.__stderr__)
+        with capture.global_and_fixture_disabled():
+            print(f"the tests' database server {end}", file=sys.__stderr__, flush=True)
 
 
 @pytest.fixture

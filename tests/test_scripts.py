@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,12 @@ DEAD = {"PATH": os.environ["PATH"], "DOCKER_HOST": "unix:///nowhere/docker.sock"
 
 def processes(name: str) -> set[int]:
     """Pids of every living process called `name`."""
-    comms = {entry: entry / "comm" for entry in Path("/proc").iterdir() if entry.name.isdigit()}
-    return {int(entry.name) for entry, comm in comms.items() if comm.exists() and comm.read_text().strip() == name}
+    found = set()
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):  # it ended meanwhile
+            if entry.name.isdigit() and (entry / "comm").read_text().strip() == name:
+                found.add(int(entry.name))
+    return found
 
 
 def test_an_engine_that_answers_is_left_as_it_is() -> None:

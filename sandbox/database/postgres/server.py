@@ -5,6 +5,7 @@ tell the living owner's things from a dead one's, also on a server that others u
 """
 
 import json
+import logging
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from wardian.sandbox.errors import DatabaseLost
 from wardian.sandbox.labels import is_ours, labels_for
 from wardian.sandbox.reap import ReapReport, is_orphan
 
+_log = logging.getLogger(__name__)
 Link = psycopg.Connection[Any]
 PREFIX = "wardian_"
 OWNER_RESTORES = 150000
@@ -149,12 +151,16 @@ class Server:
             _ensure_login(admin, self.worker, self.password, (CLONES, TOOLS, AGENTS))
 
     def moved(self, url: str) -> None:
-        """Another server, an empty one, took the place of this; `prepare` it."""
+        """Another server, an empty one, took the place of this: make our roles there. One that is lost again has a successor too."""
         with self._lock:
             if self._admin is not None:
                 self._admin.close()
             self.url, self._admin = url, None
             self.made.clear()
+        try:
+            self.prepare()
+        except (DatabaseLost, psycopg.Error):
+            _log.warning("the database server %s, a successor, is lost before it was prepared", shown(url))
 
     def close(self) -> None:
         """Drop the logins and let go of the server. Idempotent; a server that is gone is fine."""

@@ -143,6 +143,25 @@ def test_logins_that_a_successor_of_the_server_lacks_are_made_again(postgres_url
     mine.close()
 
 
+def test_a_successor_of_the_server_has_our_roles_before_anything_is_built_there(source: TemplateSource) -> None:
+    image = ensure_postgres_image()
+    with start_blocking_portal() as portal:
+        engine = portal.call(Engine.open)
+        with (
+            portal.wrap_async_context_manager(managed_server(engine, image)) as first,
+            portal.wrap_async_context_manager(managed_server(engine, image)) as second,
+        ):
+            mine = Server.open(first.url)
+            mine.moved(second.url)
+            template = PostgresTemplate.build(source, mine, spares=0)
+            clone = template.clone()
+            assert clone.recompute() == template.fingerprint
+            clone.close()
+            template.close()
+            mine.close()
+        engine.close()
+
+
 def test_a_template_without_its_mark_is_built_again(server: Server, source: TemplateSource) -> None:
     first = PostgresTemplate.build(source, server, spares=0)
     with server.admin() as admin:
