@@ -109,7 +109,7 @@ async def _steps(scale: Scale) -> Numbers:
     near, far = Samples(), Samples()
     async with (
         open_ground(load_world("billing"), cells=1) as ground,
-        _served("billing", "--cells", "1") as url,
+        _served("billing", "--cells", "1", "--split", "all") as url,
         wardian_connect(url) as client,
     ):
         for number in range(scale.rounds):
@@ -121,7 +121,7 @@ async def _steps(scale: Scale) -> Numbers:
 
 
 async def _in_process(ground: Ground, episode: int, steps: int, samples: Samples) -> None:
-    async with ground.environment(PROFILES["none"], MalformedPolicy.RECOVER, Settings(split="train")) as env:
+    async with ground.environment(PROFILES["none"], MalformedPolicy.RECOVER, Settings()) as env:
         await env.reset(TASK.format(episode))
         names = _readers([one["function"]["name"] for one in env.tool_schemas])
         for number in range(steps):
