@@ -24,7 +24,7 @@ from wardian.rollouts.recording import Setting, versions_of
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.summary import summary
 from wardian.rollouts.trajectory import TrajectoryLog, TrajectoryWriter, validate
-from wardian.sandbox.labels import RUN, run_id
+from wardian.sandbox.labels import KIND, RUN, run_id
 from wardian.tools.faults import NONE
 
 
@@ -57,7 +57,8 @@ class SabotagedEpisode:
 
 def kill_all_cells() -> None:
     client = docker.from_env()
-    for row in client.api.containers(filters={"label": f"{RUN}={run_id()}"}):
+    # Of this process and of that kind: it has a database server too, which other tests use.
+    for row in client.api.containers(filters={"label": [f"{RUN}={run_id()}", f"{KIND}=cell"]}):
         client.api.kill(row["Id"])
     client.close()
 
