@@ -18,7 +18,7 @@ from wardian.rollouts.errors import PolicyEnds, PolicyGone, PolicyUnavailable
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.policies.base import Player, TaskView
 from wardian.rollouts.policies.sampled import Sampled, as_sampled
-from wardian.rollouts.recording import AttemptRecorder
+from wardian.rollouts.recording import AttemptRecorder, how_ended
 from wardian.rollouts.records import EpisodeEnd, EpisodeStart, Outcome, StepRecord
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Attempt:
             first = await self._reset()
             if isinstance(first, EpisodeEnd):
                 return first
-            return self._finish(await self._steps(first))
+            return self._end(*how_ended(await self._steps(first)))
         except PolicyRaised as raised:
             return await self._failed_by(raised.__cause__)
         except anyio.get_cancelled_exc_class():
@@ -78,7 +78,7 @@ class Attempt:
             ending = boundary(error)
             return self._end("failed", ending.cause, ending.detail)
         info = self.env.reset_info
-        self.write(self.recorder.start(first, info, round(info.task.start.timestamp() * 1000)))
+        self.write(self.recorder.start(first, info))
         return first
 
     async def _steps(self, first: Observation) -> Step:
@@ -122,11 +122,6 @@ class Attempt:
         if isinstance(error, PolicyEnds):
             raise error
         return end
-
-    def _finish(self, last: Step) -> EpisodeEnd:
-        if last.failed is not None:
-            return self._end("failed", last.info.end_cause, last.failed)
-        return self._end("terminated" if last.terminated else "truncated", last.info.end_cause, verdict=last.info.verdict)
 
     def _end(self, outcome: Outcome, cause: str, detail: str = "", verdict: Verdict | None = None) -> EpisodeEnd:
         record = self.recorder.end(

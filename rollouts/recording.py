@@ -142,7 +142,7 @@ class AttemptRecorder:
     cell: str | None = None
     sums: StepSums = field(default_factory=StepSums)
 
-    def start(self, first: Observation, info: ResetInfo, clock_ms: int) -> EpisodeStart:
+    def start(self, first: Observation, info: ResetInfo) -> EpisodeStart:
         """The line of the reset."""
         self.task_hash, self.split = info.task.hash, info.task.split
         if info.receipt is not None:
@@ -162,7 +162,7 @@ class AttemptRecorder:
             schema_tokens=info.schema_tokens,
             receipt=receipt_part(info),
             fingerprint=fingerprint_part(info.fingerprint),
-            clock_ms=clock_ms,
+            clock_ms=round(info.task.start.timestamp() * 1000),
             leaks=[list(leak) for leak in info.leaks],
             reset_ms=info.total_ms,
         )
@@ -245,6 +245,13 @@ class AttemptRecorder:
 
 
 _SHARED = ("schema_version", "policy", "attempt", "task_hash", "seed", "split", "versions", "tier", "mask")
+
+
+def how_ended(last: Step) -> tuple[Outcome, str, str, Verdict | None]:
+    """Outcome, cause, detail and verdict of the step that ended an episode, as `AttemptRecorder.end` takes them."""
+    if last.failed is not None:
+        return "failed", str(last.info.end_cause), last.failed, None
+    return "terminated" if last.terminated else "truncated", str(last.info.end_cause), "", last.info.verdict
 
 
 def result_parts(action: Action, step: Step) -> list[ResultPart]:

@@ -84,7 +84,7 @@ class Rerun:
         except Exception as error:  # noqa: BLE001 - the edge of an episode: one that cannot begin must not end its siblings
             return Replayed(self.attempt.episode_id, problem=f"cannot begin: {boundary(error).detail}")
         info = self.env.reset_info
-        self._found = self._recorder.start(first, info, round(info.task.start.timestamp() * 1000))
+        self._found = self._recorder.start(first, info)
         return self._replayed(difference=self._declared() or start_difference(start, self._found))
 
     async def advance(self, to_step: int | None = None) -> Replayed:

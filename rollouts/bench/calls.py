@@ -45,7 +45,7 @@ class CallBench:
                 first = await env.reset(task_id)
                 info = env.reset_info
                 self.start.add(info.total_ms)
-                writer.write(recorder.start(first, info, 0))
+                writer.write(recorder.start(first, info))
                 for number in range(count):
                     for name, action in actions(info.task.parameters, number).items():
                         began = time.perf_counter()

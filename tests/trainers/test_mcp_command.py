@@ -24,6 +24,7 @@ from wardian.rollouts.recording import AttemptRecorder, Setting, versions_of
 from wardian.rollouts.records import EpisodeEnd, StepRecord
 from wardian.rollouts.trajectory import TrajectoryLog
 from wardian.tools.faults import NONE
+from wardian.trainers.episode_log import EpisodeLog
 from wardian.trainers.mcp.handle import EpisodeFailed
 from wardian.trainers.mcp.local import LocalEpisode
 from wardian.trainers.mcp.stdio import LINE_BYTES, Wire
@@ -171,7 +172,7 @@ async def test_an_episode_whose_lines_cannot_be_written_is_over_and_not_scored(m
 
     async with open_ground(world, cells=1) as ground, ground.environment(NONE, MalformedPolicy.RECOVER, Settings()) as env:
         setting = Setting(world, "worlds:faulty", versions_of(ground), NONE, "recover", 0)
-        episode = LocalEpisode(env, AttemptRecorder(setting, "e", TASK, 0, "mcp", "", attempt=1), write)
+        episode = LocalEpisode(env, EpisodeLog(AttemptRecorder(setting, "e", TASK, 0, "mcp", "", attempt=1), write))
         await episode.begin(TASK, 0)
         async with anyio.create_task_group() as group:
             group.start_soon(episode.run)

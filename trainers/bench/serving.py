@@ -23,6 +23,7 @@ from wardian.envs.settings import MalformedPolicy, Settings
 from wardian.rollouts.bench.calls import TASK
 from wardian.rollouts.bench.machine import describe, load
 from wardian.rollouts.bench.samples import Numbers, Rate, Samples
+from wardian.rollouts.bench.targets import Target
 from wardian.rollouts.errors import RolloutError
 from wardian.rollouts.ground import Ground, open_ground
 from wardian.sandbox.engine import Engine
@@ -33,8 +34,6 @@ from wardian.trainers.client import connect as wardian_connect
 
 ECHO = "wardian.trainers.bench.echo:world"
 READY_S = 60.0
-STEP_MS = 2.0
-"""What a step through the server may cost over one in process."""
 MANY = 256
 
 
@@ -79,26 +78,17 @@ async def measure_serving(scale: Scale, note: Callable[[str], None], openenv: Pa
     machine["load_at_end"] = load()
     found["leaks"] = found["many_on_cells"]["leaks"]
     found["wall_s"] = round(time.monotonic() - began, 1)
-    found["targets"] = _targets(found)
+    found["targets"] = [target.judge(found) for target in TARGETS]
     return found
 
 
-def _targets(found: Numbers) -> list[Numbers]:
-    over = found["step"]["over_ms"]
-    rows: list[tuple[str, str, float | None, str, bool | None]] = [
-        ("a step through the server over one in process, p50", "ms", over, f"≤ {STEP_MS:g}", None if over is None else over <= STEP_MS),
-        (f"of {MANY} leases at once, complete", "", found["many"]["complete"], f"{MANY}", found["many"]["complete"] == MANY),
-        ("replies of another lease", "", found["many"]["mixed_up"], "0", found["many"]["mixed_up"] == 0),
-        (
-            f"of {MANY} leases over 16 cells, complete",
-            "",
-            found["many_on_cells"]["complete"],
-            f"{MANY}",
-            found["many_on_cells"]["complete"] == MANY,
-        ),
-        ("leaks", "", found["leaks"], "0", found["leaks"] == 0),
-    ]
-    return [{"what": what, "unit": unit, "found": value, "target": target, "met": met} for what, unit, value, target, met in rows]
+TARGETS = (
+    Target("a step through the server over one in process, p50", "ms", 2, lambda n: n["step"]["over_ms"]),
+    Target(f"of {MANY} leases at once, complete", "", MANY, lambda n: n["many"]["complete"], at_least=True),
+    Target("replies of another lease", "", 0, lambda n: n["many"]["mixed_up"]),
+    Target(f"of {MANY} leases over 16 cells, complete", "", MANY, lambda n: n["many_on_cells"]["complete"], at_least=True),
+    Target("leaks", "", 0, lambda n: n["leaks"]),
+)
 
 
 # A step

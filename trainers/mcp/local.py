@@ -1,21 +1,21 @@
 """An episode of an environment of this process, step by step, with its lines of a trajectory."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from wardian.envs.action import Action, Malformed, Message, Observation, Step, ToolCalls
+from wardian.envs.action import Action, Malformed, Message, Observation, ToolCalls
 from wardian.envs.ending import EndCause, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.rollouts.actions import sound
-from wardian.rollouts.play import CANCELLED
-from wardian.rollouts.recording import AttemptRecorder
-from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
+from wardian.rollouts.policies.sampled import Sampled
+from wardian.rollouts.records import EpisodeEnd
 from wardian.tools.contract import Json, ToolCall
+from wardian.trainers.episode_log import EpisodeLog
 from wardian.trainers.mcp.handle import Answer, EpisodeFailed, EpisodeOver
 
 UNDER_WAY_S = 1.0
@@ -24,7 +24,6 @@ VERDICT_S = 20.0
 """For the verdict then."""
 UNWRITABLE = "trajectory"
 """Kind of the failure of an episode whose lines cannot be written."""
-Write = Callable[[EpisodeStart | StepRecord | EpisodeEnd], None]
 
 
 @dataclass(slots=True)
@@ -43,17 +42,19 @@ class LocalEpisode:
     Whoever asks does not carry the action out: `run` does, in a task of its own, so that a caller who gives up ends nothing.
     """
 
-    def __init__(self, env: ToolEnvironment, recorder: AttemptRecorder, write: Write) -> None:
-        self._env, self._recorder, self._write = env, recorder, write
+    def __init__(self, env: ToolEnvironment, log: EpisodeLog) -> None:
+        self._env, self._log = env, log
         self._asking, self._asked = _queue()
         self._first = Observation("", 0)
         self._schemas: Sequence[Mapping[str, Json]] = ()
-        self._began = time.perf_counter()
         self._steps = 0
-        self.end: EpisodeEnd | None = None
-        """The last line; `None` while the episode runs."""
         self.unwritable: OSError | None = None
         """Why a line could not be written; the episode is over then, and not scored."""
+
+    @property
+    def end(self) -> EpisodeEnd | None:
+        """The last line; `None` while the episode runs."""
+        return self._log.end
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Json]]:
@@ -76,11 +77,10 @@ class LocalEpisode:
         except Exception as error:
             ending = boundary(error)
             if ending.cause == EndCause.INFRASTRUCTURE:
-                self._close("failed", ending.cause, ending.detail)
+                self._log.fail(ending)
             raise
         self._schemas = self._env.tool_schemas
-        info = self._env.reset_info
-        self._write(self._recorder.start(self._first, info, round(info.task.start.timestamp() * 1000)))
+        self._log.start(self._first, self._env.reset_info)
 
     async def run(self) -> None:
         """Carry out what is asked, one after another, until cancelled."""
@@ -123,8 +123,8 @@ class LocalEpisode:
 
     def give_up(self, why: str) -> None:
         """End what still runs, unscored. Idempotent."""
-        if self.end is None and self.unwritable is None:
-            self._close(CANCELLED, CANCELLED, why)
+        if self.unwritable is None:
+            self._log.cancel(why)
 
     def _put(self, action: Action) -> _Asked:
         asked = _Asked(sound(action))
@@ -147,25 +147,11 @@ class LocalEpisode:
         began = time.perf_counter()
         step = await self._env.step(action)
         self._steps += 1
-        self._write(self._recorder.step(action, step, (time.perf_counter() - began) * 1000))
-        if step.done:
-            self._ended_by(step)
+        self._log.step(Sampled(action), step, (time.perf_counter() - began) * 1000)
         if step.failed is not None:
             return None
         seen = step.observation
         return Answer(seen.rendered, seen.results[0], seen.incoming, str(step.info.end_cause))
-
-    def _ended_by(self, step: Step) -> None:
-        if step.failed is not None:
-            self._close("failed", step.info.end_cause, step.failed)
-        else:
-            self._close("terminated" if step.terminated else "truncated", step.info.end_cause, step=step)
-
-    def _close(self, outcome: str, cause: str, detail: str = "", step: Step | None = None) -> None:
-        verdict = step.info.verdict if step else None
-        wall_ms = (time.perf_counter() - self._began) * 1000
-        self.end = self._recorder.end(outcome, cause=str(cause), detail=detail, verdict=verdict, wall_ms=wall_ms)  # type: ignore[arg-type]
-        self._write(self.end)
 
 
 def _queue() -> "tuple[MemoryObjectSendStream[_Asked], MemoryObjectReceiveStream[_Asked]]":

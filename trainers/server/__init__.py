@@ -8,6 +8,7 @@ worlds      a world that is served: its ground, its tasks
 session     one lease: one episode at a time, one call at a time
 sessions    all leases: capacity, the sweeper, groups, forks
 shelf       snapshots that are kept for callers
+calls       what can be asked of a lease
 log         trajectories of what is played
 counters    what happened, for Prometheus and as JSON
 access      who may ask, how much, and how often

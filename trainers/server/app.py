@@ -1,7 +1,7 @@
 """All of a server as one ASGI application."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 import anyio
 from fastapi import FastAPI, Request
@@ -37,10 +37,8 @@ async def opened(worlds: Mapping[str, ServedWorld], options: ServeOptions, param
     Raises:
         LogInUse, OSError: `options.out` cannot be written.
     """
-    logs: dict[str, ServerLog] = {}
-    try:
-        for name, world in worlds.items():
-            logs[name] = ServerLog.open(options.out, world.setting, name, dict(parameters))
+    with ExitStack() as stack:
+        logs = {name: stack.enter_context(ServerLog.open(options.out, world.setting, name, parameters)) for name, world in worlds.items()}
         async with anyio.create_task_group() as group:
             shelf = Shelf(options.limits.snapshots, options.limits.snapshot_bytes)
             sessions = Sessions(dict(worlds), logs, Shared(options.limits, Counters(), shelf, group))
@@ -50,9 +48,6 @@ async def opened(worlds: Mapping[str, ServedWorld], options: ServeOptions, param
             finally:
                 await sessions.end("stop")
                 group.cancel_scope.cancel()
-    finally:
-        for log in logs.values():
-            log.close()
 
 
 def application(sessions: Sessions, options: ServeOptions) -> Access:

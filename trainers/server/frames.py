@@ -11,31 +11,29 @@ A frame may have an `id`; its reply has the same one, and a frame that is sent a
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from wardian.tools.contract import Json
 from wardian.trainers.server import rpc
-from wardian.trainers.server.episodes import INSTALLED
+from wardian.trainers.server.calls import REPLIES, carry_out, id_of
 from wardian.trainers.server.problems import Code, Problem, problem_of
 from wardian.trainers.server.session import Session
 from wardian.trainers.server.sessions import Sessions
-from wardian.trainers.server.wire import Fork, Key, Lease, Reset, action_of, checked
+from wardian.trainers.server.wire import Lease, checked
 
 _log = logging.getLogger(__name__)
 TAKEN_OVER = 4409
-ID_CHARS = 128
 CLOSE_CHARS = 512
 FRAMES_AHEAD = 16
 """So many frames of one socket are read while one is answered."""
 
 Frame = dict[str, Json]
-Handler = Callable[[Session, Frame], Awaitable[tuple[str, dict[str, Json]]]]
+RPC = "mcp"
 
 
 @dataclass(slots=True)
@@ -135,11 +133,7 @@ class Sockets:
         try:
             throttle()
             frame = _frame_of(text)
-            kind = frame.get("type")
-            handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
-            if handler is None:
-                raise Problem(Code.UNKNOWN_TYPE, f"Unknown message type: {kind!r}; there are {', '.join(_HANDLERS)}, close")
-            answered, data = await handler(self, session, frame)
+            answered, data = await self._answer(session, frame)
         except Exception as error:  # noqa: BLE001 - the edge of a call: a broken one must not end its socket
             problem = problem_of(error)
             self.sessions.shared.counters.refused(problem.code.value)
@@ -147,62 +141,14 @@ class Sockets:
         reply: Frame = {"type": answered, "data": data}
         return {**reply, "id": frame["id"]} if "id" in frame else reply
 
-    async def _reset(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
-        ask = checked(Reset, _data(frame))
-        return "observation", await session.answer("reset", _id(frame), lambda: session.reset(ask))
-
-    async def _step(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
-        action = action_of(_data(frame))
-        return "observation", await session.answer("step", _id(frame), lambda: session.step(action))
-
-    async def _state(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
-        session.touch()
-        return "state", session.described()
-
-    async def _snapshot(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
-        async def take() -> dict[str, Json]:
-            return {"snapshot": await session.snapshot()}
-
-        return "snapshot", await session.answer("snapshot", _id(frame), take)
-
-    async def _restore(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
-        key: Key = checked(Key, _data(frame))
-        return "observation", await session.answer("restore", _id(frame), lambda: session.restore(key.snapshot))
-
-    async def _fork(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
-        ask: Fork = checked(Fork, _data(frame))
-
-        async def fork() -> dict[str, Json]:
-            return {"sessions": [leased(one) for one in await self.sessions.fork(session, ask.count, ask.prefix)]}
-
-        return "forked", await session.answer("fork", _id(frame), fork)
-
-    async def _mcp(self, session: Session, frame: Frame) -> tuple[str, dict[str, Json]]:
-        return "mcp", await rpc.answer(self.sessions, _data(frame), session)
-
-
-def leased(session: Session) -> dict[str, Json]:
-    """A lease, as whoever made it is told."""
-    return {
-        "session_id": session.name,
-        "world": session.world.name,
-        "ttl_s": session.ttl_s,
-        "lifetime_s": session.shared.limits.lifetime_s,
-        "policy_token": session.policy_token,
-        "mcp_path": f"/episodes/{session.name}/mcp" if INSTALLED else None,
-    }
-
-
-_HANDLERS: dict[str, Callable[..., Awaitable[tuple[str, dict[str, Json]]]]] = {
-    "reset": Sockets._reset,
-    "step": Sockets._step,
-    "state": Sockets._state,
-    "heartbeat": Sockets._state,
-    "snapshot": Sockets._snapshot,
-    "restore": Sockets._restore,
-    "fork": Sockets._fork,
-    "mcp": Sockets._mcp,
-}
+    async def _answer(self, session: Session, frame: Frame) -> tuple[str, Frame]:
+        """Type and data of the reply."""
+        kind, data = frame.get("type"), frame.get("data")
+        if kind == RPC:
+            return RPC, await rpc.answer(self.sessions, {} if data is None else data, session)
+        if not isinstance(kind, str) or kind not in REPLIES:
+            raise Problem(Code.UNKNOWN_TYPE, f"Unknown message type: {kind!r}; there are {', '.join(REPLIES)}, {RPC}, close")
+        return REPLIES[kind], await carry_out(self.sessions, session, kind, data, id_of(frame))
 
 
 def _closes(text: str) -> bool:
@@ -224,18 +170,8 @@ def _frame_of(text: str) -> Frame:
         raise Problem(Code.INVALID_JSON, f"Invalid JSON: a frame is an object, and this is {type(found).__name__}")
     if unknown := set(found) - {"type", "data", "id"}:
         raise Problem(Code.VALIDATION_ERROR, f"Invalid message: no field {sorted(unknown)[0]!r}; a frame has type, data and id")
-    if "id" in found and not (isinstance(found["id"], str | int) and len(str(found["id"])) <= ID_CHARS):
-        found.pop("id")
-        raise Problem(Code.VALIDATION_ERROR, f"Invalid message: id is a text or a number of at most {ID_CHARS} characters")
+    id_of(found)
     return found
-
-
-def _id(frame: Frame) -> str:
-    return json.dumps(frame["id"]) if "id" in frame else ""
-
-
-def _data(frame: Frame) -> Any:
-    return frame.get("data") if frame.get("data") is not None else {}
 
 
 async def _received(socket: WebSocket) -> str:

@@ -4,11 +4,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from wardian.tools.contract import Json
-from wardian.trainers.server.frames import leased
-from wardian.trainers.server.problems import Code, Problem
+from wardian.trainers.server.calls import carry_out, id_of, leased
 from wardian.trainers.server.sessions import Sessions
-from wardian.trainers.server.wire import Fork, Group, Key, Lease, Reset, action_of, checked
+from wardian.trainers.server.wire import Group, Lease, checked
 
 Body = dict[str, Any]
 
@@ -33,52 +31,40 @@ def router(sessions: Sessions) -> APIRouter:
         """End a lease. Twice is harmless."""
         return {"session_id": name, "closed": await sessions.close(name)}
 
+    async def asked(name: str, kind: str, body: Body | None) -> Body:
+        body = body or {}
+        data = body.get("action") if kind == "step" else {field: value for field, value in body.items() if field != "id"}
+        return await carry_out(sessions, sessions.find(name), kind, data, id_of(body))
+
     @routes.post("/sessions/{name}/heartbeat")
-    async def heartbeat(name: str) -> Body:
+    async def heartbeat(name: str, body: Body | None = None) -> Body:
         """Say that the lease is in use."""
-        session = sessions.find(name)
-        session.touch()
-        return session.described()
+        return await asked(name, "heartbeat", body)
 
     @routes.post("/sessions/{name}/reset")
     async def reset(name: str, body: Body) -> Body:
         """Begin an episode."""
-        session, ask = sessions.find(name), checked(Reset, _asked(body))
-        return await session.answer("reset", _id(body), lambda: session.reset(ask))
+        return await asked(name, "reset", body)
 
     @routes.post("/sessions/{name}/step")
     async def step(name: str, body: Body) -> Body:
         """Take a step: `{"action": {...}}`."""
-        session, action = sessions.find(name), action_of(body.get("action"))
-        return await session.answer("step", _id(body), lambda: session.step(action))
+        return await asked(name, "step", body)
 
     @routes.post("/sessions/{name}/snapshot")
     async def snapshot(name: str, body: Body | None = None) -> Body:
         """Keep the whole state; gives its key."""
-        session = sessions.find(name)
-
-        async def take() -> dict[str, Json]:
-            return {"snapshot": await session.snapshot()}
-
-        return await session.answer("snapshot", _id(body or {}), take)
+        return await asked(name, "snapshot", body)
 
     @routes.post("/sessions/{name}/restore")
     async def restore(name: str, body: Body) -> Body:
         """Go on from a snapshot, which may be another lease's."""
-        session = sessions.find(name)
-        key: Key = checked(Key, _asked(body))
-        return await session.answer("restore", _id(body), lambda: session.restore(key.snapshot))
+        return await asked(name, "restore", body)
 
     @routes.post("/sessions/{name}/fork")
     async def fork(name: str, body: Body) -> Body:
         """Make leases whose episodes go on as this one's."""
-        session = sessions.find(name)
-        ask: Fork = checked(Fork, _asked(body))
-
-        async def make_forks() -> dict[str, Json]:
-            return {"sessions": [leased(one) for one in await sessions.fork(session, ask.count, ask.prefix)]}
-
-        return await session.answer("fork", _id(body), make_forks)
+        return await asked(name, "fork", body)
 
     @routes.post("/groups")
     async def group(request: Request, body: Body) -> Body:
@@ -94,15 +80,3 @@ def router(sessions: Sessions) -> APIRouter:
         return sessions.counted()
 
     return routes
-
-
-def _asked(body: Body) -> Body:
-    """All but the id of the call."""
-    return {field: value for field, value in body.items() if field != "id"}
-
-
-def _id(body: Body) -> str:
-    found = body.get("id", "")
-    if not isinstance(found, str | int) or len(str(found)) > 128:
-        raise Problem(Code.VALIDATION_ERROR, "id: a text or a number of at most 128 characters is needed")
-    return str(found)

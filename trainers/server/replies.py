@@ -13,9 +13,6 @@ from wardian.tools.contract import Json
 from wardian.tools.encoding import text
 from wardian.trainers.server.wire import AnyAction, CallTool
 
-TIMEOUT = "timeout"
-"""Failure kind: a step took longer than it may."""
-
 
 @dataclass(slots=True)
 class Course:
@@ -116,12 +113,6 @@ def stepped(action: AnyAction, step: Step, course: Course) -> dict[str, Json]:
             "mask": 0 if failed else 1,
         },
     }
-
-
-def over_bound(what: str, bound_s: float) -> dict[str, Json]:
-    """What is said of a call that took too long; the episode is over, and not scored."""
-    message = f"{what} took longer than {bound_s:g} s and was given up; the episode is over and has no reward. Reset to go on."
-    return {"message": message, "code": "EXECUTION_ERROR", "failure_kind": TIMEOUT, "reward": None, "done": True}
 
 
 def tool_list(schemas: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:

@@ -7,23 +7,24 @@ and request never fall out of step.
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
+from wardian.envs.action import Observation
 from wardian.envs.ending import Ending, EndKind, boundary
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.errors import NotReset, TaskError
 from wardian.rollouts.play import CANCELLED
 from wardian.sandbox.errors import SandboxError
 from wardian.tools.contract import Json
+from wardian.trainers.episode_log import EpisodeLog, Line
 from wardian.trainers.server import replies
 from wardian.trainers.server.counters import Counters
-from wardian.trainers.server.log import EpisodeLog, ServerLog
+from wardian.trainers.server.log import ServerLog
 from wardian.trainers.server.options import Limits
 from wardian.trainers.server.problems import Code, Problem, no_session, problem_of
 from wardian.trainers.server.replies import Course
@@ -34,6 +35,8 @@ from wardian.trainers.server.worlds import ServedWorld
 _log = logging.getLogger(__name__)
 CLOSE_S = 10.0
 """How long the end of a lease waits for a call that is being given up."""
+TIMEOUT = "timeout"
+"""Failure kind: a call took longer than it may."""
 Work = Callable[[], Awaitable[dict[str, Json]]]
 
 
@@ -224,10 +227,13 @@ class Session:
             raise
         if not done.is_set():
             self._give_up(done, scope)
-            reply = replies.over_bound(what, self.shared.limits.step_s)
-            self.shared.counters.failed(self.world.name, replies.TIMEOUT)
-            self._fail_episode(Ending(EndKind.FAILED, replies.TIMEOUT, str(reply["message"])))
-            raise Problem(Code.EXECUTION_ERROR, str(reply["message"]), status=504, failure_kind=replies.TIMEOUT, reward=None, done=True)
+            message = (
+                f"{what} took longer than {self.shared.limits.step_s:g} s and was given up; the episode is over and has no reward."
+                " Reset to go on."
+            )
+            self.shared.counters.failed(self.world.name, TIMEOUT)
+            self._fail_episode(Ending(EndKind.FAILED, TIMEOUT, message))
+            raise Problem(Code.EXECUTION_ERROR, message, status=504, failure_kind=TIMEOUT, reward=None, done=True)
         if not box:
             raise no_session(self.name)  # it was closed meanwhile
         if isinstance(found := box[0], Exception):
@@ -267,11 +273,10 @@ class Session:
         self._cancel_episode("another reset")
         await self._must_be_wanted("reset")
         info = self.env.reset_info
-        self.course = Course(info, ask.episode_id or self._next_name())
-        self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), seed, self.policy_version)
+        self._begin(Course(info, ask.episode_id or self._next_name()))
         self._write(lambda log: log.start(first, info))
         self.shared.counters.reset(self.world.name, time.perf_counter() - began)
-        return replies.begun(first, self.course, self.env.tool_schemas)
+        return self._begun(first)
 
     async def step(self, action: AnyAction) -> dict[str, Json]:
         """Take a step, or list the tools."""
@@ -288,16 +293,15 @@ class Session:
         self.shared.counters.stepped(self.world.name, step, took, self.world.tool_names)
         return replies.stepped(action, step, course)
 
-    async def snapshot(self) -> str:
-        """Keep the whole state; gives its key."""
+    async def snapshot(self) -> dict[str, Json]:
+        """Keep the whole state; gives its key as `snapshot`."""
         course = self._running()
         try:
             found = await self.env.snapshot()
         except SandboxError as error:
             self._lost_if_over(error)
             raise
-        lines = tuple(self._episode_log.lines) if self._episode_log else ()
-        return self.shared.shelf.keep(Kept(found, self.world.name, dict(course.components), lines))
+        return {"snapshot": self.shared.shelf.keep(Kept(found, self.world.name, dict(course.components), self._lines()))}
 
     async def restore(self, key: str, ask: Reset | None = None) -> dict[str, Json]:
         """Go on from a snapshot that is kept."""
@@ -311,10 +315,9 @@ class Session:
             raise
         self._cancel_episode("another start from a snapshot")
         await self._must_be_wanted("restore")
-        self._resumed(kept, ask.episode_id if ask else None)
+        self._go_on(kept.snapshot.step, kept.components, kept.lines, ask.episode_id if ask else None)
         self.shared.counters.reset(self.world.name, time.perf_counter() - began)
-        assert self.course is not None
-        return replies.begun(seen, self.course, self.env.tool_schemas)
+        return self._begun(seen)
 
     async def fork(self, count: int, into: Callable[[int], list["Session"]]) -> list["Session"]:
         """Make `count` leases whose episodes go on from here; `into` makes them, and the caller closes them where this raises."""
@@ -327,26 +330,28 @@ class Session:
             for env in envs:
                 await env.close()
             raise
-        lines = tuple(self._episode_log.lines) if self._episode_log else ()
         for session, env in zip(made, envs, strict=True):
             session.env = env
         for session in made:
-            session._go_on(dict(course.components), course, lines)
+            session._go_on(course.steps, course.components, self._lines())
         return made
 
-    def _resumed(self, kept: Kept, episode_id: str | None) -> None:
-        self.course = Course(self.env.reset_info, episode_id or self._next_name(), kept.snapshot.step, components=dict(kept.components))
-        self._log_from(kept.lines)
-
-    def _go_on(self, components: dict[str, float], of: Course, lines: Any) -> None:
-        self.course = Course(self.env.reset_info, self._next_name(), of.steps, components=components)
-        self._log_from(lines)
-
-    def _log_from(self, lines: Any) -> None:
-        assert self.course is not None
-        info = self.course.info
-        self._episode_log = self.log.episode(self.world.setting, self.course.episode_id, str(info.task.id), info.seed, self.policy_version)
+    def _go_on(self, steps: int, components: Mapping[str, float], lines: Sequence[Line], name: str | None = None) -> None:
+        """Take up an episode that came so far, in this lease or another."""
+        self._begin(Course(self.env.reset_info, name or self._next_name(), steps, components=dict(components)))
         self._write(lambda log: log.resume(lines))
+
+    def _begin(self, course: Course) -> None:
+        self.course, info = course, course.info
+        self._episode_log = self.log.episode(course.episode_id, str(info.task.id), info.seed, self.policy_version)
+
+    def _begun(self, seen: Observation) -> dict[str, Json]:
+        assert self.course is not None
+        return replies.begun(seen, self.course, self.env.tool_schemas)
+
+    def _lines(self) -> tuple[Line, ...]:
+        """Of the trajectory so far."""
+        return tuple(self._episode_log.lines) if self._episode_log else ()
 
     def _write(self, put: Callable[[EpisodeLog], None]) -> None:
         """Write lines of the running episode, which is over and not scored where they cannot be written."""
@@ -386,14 +391,21 @@ class Session:
     def _fail_episode(self, ending: Ending) -> None:
         if self.course is not None:
             self.course.end(str(ending.cause), failed=True)
-        if self._episode_log is not None:
-            self._episode_log.fail(ending)
+        self._write_last(lambda log: log.fail(ending))
 
     def _cancel_episode(self, why: str) -> None:
         if self.course is not None:
             self.course.end(CANCELLED)
-        if self._episode_log is not None:
-            self._episode_log.cancel(why)
+        self._write_last(lambda log: log.cancel(why))
+
+    def _write_last(self, put: Callable[[EpisodeLog], None]) -> None:
+        """Write the end of an episode that is over; that it cannot be written is no reason not to go on."""
+        if self._episode_log is None:
+            return
+        try:
+            put(self._episode_log)
+        except OSError:
+            _log.exception("the end of an episode of lease %s cannot be written", self.name)
 
 
 def _given(found: dict[str, Json] | Problem) -> dict[str, Json]:

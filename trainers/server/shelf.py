@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from wardian.envs.saving import key_of
 from wardian.envs.snapshot import Snapshot
-from wardian.trainers.server.log import Line
+from wardian.trainers.episode_log import Line
 from wardian.trainers.server.problems import Code, Problem
 
 

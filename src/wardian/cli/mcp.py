@@ -150,6 +150,7 @@ class Command:
                 raise LogBroken(f"{self.out}: cannot be written: {error.strerror or error}") from error
 
     async def _play(self, ground: Ground, line: "Line") -> None:
+        from wardian.trainers.episode_log import EpisodeLog
         from wardian.trainers.mcp.local import LocalEpisode
         from wardian.trainers.mcp.stdio import Serving
 
@@ -167,7 +168,7 @@ class Command:
         recorder = AttemptRecorder(setting, f"{run}-00000", task, seed, POLICY, self.parameters["checkpoint"], attempt=1)
         with log_at(next_file(self.out, STEM) if self.out else None, setting, run, self.parameters) as writer:
             async with ground.environment(self.faults, self.malformed, settings) as env:
-                episode = LocalEpisode(env, recorder, writer.write if writer else lambda line: None)
+                episode = LocalEpisode(env, EpisodeLog(recorder, writer.write if writer else lambda line: None))
                 await episode.begin(task, seed)
                 self.serving = Serving(episode, line)
                 try:

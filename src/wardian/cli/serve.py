@@ -1,20 +1,31 @@
 """`wardian serve`: lease episodes of worlds to trainers and agent programs."""
 
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import anyio
 import typer
 
 from wardian.cli import database, options
 from wardian.cli.console import errors_end_the_command, find_modules_here, folder
+from wardian.envs.definition import WorldDefinition
 from wardian.envs.registry import load_world, profile
 from wardian.envs.splits import Split
 from wardian.rollouts.errors import UsageProblem
 from wardian.rollouts.folder import folder_for_a_run
 from wardian.rollouts.sampling import split_asked
 
+if TYPE_CHECKING:
+    from wardian.trainers.server.options import ServeOptions
+    from wardian.trainers.server.worlds import ServedWorld
+
+Named = list[tuple[str, WorldDefinition]]
+"""Worlds by the name they were asked for."""
+SESSIONS = 256
+"""Leases at once, where nobody says how many."""
 RESERVED = {"episodes", "sessions", "groups", "counters", "metrics", "mcp", "ws", "list_environments"}
 EXTRA = "serve: the extra 'serve' is not installed; pip install 'wardian[serve]'"
 
@@ -60,75 +71,75 @@ def serve(
 
     Prints one line when it is ready: `serving URL [worlds] pid N`. Logs are JSON lines on stderr.
     """
-    given = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
-    given.pop("db_url")
-    given.pop("token_file")
+    parameters = {name: str(value) if isinstance(value, Path) else value for name, value in locals().items()}
     find_modules_here()
     with errors_end_the_command():
         must_have_extra()
-        from wardian.trainers.server.options import Limits, ServeOptions
-        from wardian.trainers.server.running import bound, log_lines, token_in
+        from wardian.trainers.server.running import bound, log_lines
 
-        definitions = [load_world(name) for name in worlds]
-        names = [world.name for world in definitions]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UsageProblem(f"worlds: {', '.join(twice)} is given twice; each world of a server has a name of its own")
-        if taken := sorted(set(names) & RESERVED):
-            raise UsageProblem(f"worlds: {', '.join(taken)} is a route of the server; give the world another name")
-        for world in definitions:
-            profile(faults, world)
-        needs_cells = any(world.needs_cell for world in definitions)
-        try:
-            limits = Limits(
-                sessions=sessions or (min(256, cells * len(worlds)) if needs_cells else 256),
-                step_s=step_s,
-                wait_s=wait_s,
-                ttl_s=ttl_s,
-                grace_s=grace_s,
-                lifetime_s=lifetime_s,
-                drain_s=drain_s,
-                rate=rate,
-                message_bytes=message_mib << 20,
-            )
-        except ValueError as error:
-            raise UsageProblem(str(error)) from error
-        leasing = ServeOptions(
-            split=split_asked(split),
-            faults=faults,
-            malformed=options.malformed_named(malformed),
-            seed=seed,
-            tasks=tasks,
-            out=out,
-            token=token_in(token_file, host),
-            limits=limits,
-        )
-        ground: dict[str, Any] = {"cells": cells, "tier": options.tier_of(tier), "image": image, "database": database.choice_of(db, db_url)}
-        listening = bound(host, port)
-        log_lines()
-        with folder_for_a_run(out), listening:
-            import anyio
-
-            anyio.run(_serve, list(zip(worlds, definitions, strict=True)), leasing, ground, listening, given)
+        named = [(name, load_world(name)) for name in worlds]
+        leasing = _leasing(parameters, [world for _, world in named])
+        ground = {"cells": cells, "tier": options.tier_of(tier), "image": image, "database": database.choice_of(db, db_url)}
+        with folder_for_a_run(out), bound(host, port) as listening:
+            log_lines()
+            shown = {name: value for name, value in parameters.items() if name not in ("db_url", "token_file")}
+            anyio.run(_serve, named, leasing, ground, listening, shown)
 
 
-async def _serve(named: list[tuple[str, Any]], options: Any, ground: dict[str, Any], listening: Any, given: dict[str, Any]) -> None:
+def _leasing(parameters: Mapping[str, Any], worlds: Sequence[WorldDefinition]) -> "ServeOptions":
+    """The options, checked.
+
+    Raises:
+        UsageProblem, TaskError: one of them cannot be.
+    """
+    from wardian.trainers.server.options import Limits, ServeOptions
+    from wardian.trainers.server.running import token_in
+
+    names = [world.name for world in worlds]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageProblem(f"worlds: {', '.join(twice)} is given twice; each world of a server has a name of its own")
+    if taken := sorted(set(names) & RESERVED):
+        raise UsageProblem(f"worlds: {', '.join(taken)} is a route of the server; give the world another name")
+    for world in worlds:
+        profile(parameters["faults"], world)
+    room = min(SESSIONS, parameters["cells"] * len(worlds)) if any(world.needs_cell for world in worlds) else SESSIONS
+    given = {name: parameters[name] for name in ("step_s", "wait_s", "ttl_s", "grace_s", "lifetime_s", "drain_s", "rate")}
+    try:
+        limits = Limits(sessions=parameters["sessions"] or room, message_bytes=parameters["message_mib"] << 20, **given)
+    except ValueError as error:
+        raise UsageProblem(str(error)) from error
+    files = {name: Path(parameters[name]) if parameters[name] else None for name in ("out", "token_file")}
+    return ServeOptions(
+        split=split_asked(parameters["split"]),
+        faults=parameters["faults"],
+        malformed=options.malformed_named(parameters["malformed"]),
+        seed=parameters["seed"],
+        tasks=parameters["tasks"],
+        out=files["out"],
+        token=token_in(files["token_file"], parameters["host"]),
+        limits=limits,
+    )
+
+
+async def _serve(
+    named: Named, leasing: "ServeOptions", ground: dict[str, Any], listening: socket.socket, parameters: Mapping[str, Any]
+) -> None:
     from wardian.trainers.server.app import application, opened
-    from wardian.trainers.server.running import announce
-    from wardian.trainers.server.running import serve as serve_until_signal
+    from wardian.trainers.server.running import announce, serve
 
-    async with _grounds(named, options, ground) as served, opened(served, options, given) as sessions:
-        app = application(sessions, options)
-        await serve_until_signal(app, listening, sessions, options.limits, lambda address: announce(address, list(served)))
+    async with _grounds(named, leasing, ground) as served, opened(served, leasing, parameters) as sessions:
+        app = application(sessions, leasing)
+        await serve(app, listening, sessions, leasing.limits, lambda address: announce(address, list(served)))
 
 
 @asynccontextmanager
-async def _grounds(named: list[tuple[str, Any]], options: Any, ground: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+async def _grounds(named: Named, leasing: "ServeOptions", ground: dict[str, Any]) -> "AsyncIterator[dict[str, ServedWorld]]":
     from wardian.trainers.server.worlds import open_world
 
     async with AsyncExitStack() as stack:
         served = {}
         for asked_for, world in named:
-            served[world.name] = await stack.enter_async_context(open_world(world, asked_for, options, **ground))
+            served[world.name] = await stack.enter_async_context(open_world(world, asked_for, leasing, **ground))
         yield served
 
 
