@@ -2,6 +2,7 @@
 
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,9 +42,9 @@ class BlockingSession:
         wait_s: float = WAIT_S,
     ) -> Turn:
         """See `Session.reset`."""
-
-        async def reset() -> Turn:
-            return await self.inner.reset(
+        return self.held.call(
+            partial(
+                self.inner.reset,
                 task_id,
                 seed=seed,
                 split=split,
@@ -53,8 +54,7 @@ class BlockingSession:
                 snapshot=snapshot,
                 wait_s=wait_s,
             )
-
-        return self.held.call(reset)
+        )
 
     def step(self, action: dict[str, Any]) -> Turn:
         """See `Session.step`."""
@@ -62,27 +62,15 @@ class BlockingSession:
 
     def call(self, tool: str, arguments: dict[str, Any] | str | None = None, *, sample: dict[str, Any] | None = None) -> Turn:
         """See `Session.call`."""
-
-        async def call() -> Turn:
-            return await self.inner.call(tool, arguments, sample=sample)
-
-        return self.held.call(call)
+        return self.held.call(partial(self.inner.call, tool, arguments, sample=sample))
 
     def say(self, text: str, *, sample: dict[str, Any] | None = None) -> Turn:
         """See `Session.say`."""
-
-        async def say() -> Turn:
-            return await self.inner.say(text, sample=sample)
-
-        return self.held.call(say)
+        return self.held.call(partial(self.inner.say, text, sample=sample))
 
     def complete(self, text: str, format: str = "tags", *, sample: dict[str, Any] | None = None) -> Turn:
         """See `Session.complete`."""
-
-        async def complete() -> Turn:
-            return await self.inner.complete(text, format, sample=sample)
-
-        return self.held.call(complete)
+        return self.held.call(partial(self.inner.complete, text, format, sample=sample))
 
     def state(self) -> dict[str, Any]:
         """See `Session.state`."""
@@ -159,11 +147,7 @@ class BlockingClient:
 
     def lease(self, name: str | None = None, *, world: str | None = None, policy_version: str = "") -> dict[str, Any]:
         """See `Client.lease`."""
-
-        async def lease() -> dict[str, Any]:
-            return await self.held.value.lease(name, world=world, policy_version=policy_version)
-
-        return self.held.call(lease)
+        return self.held.call(partial(self.held.value.lease, name, world=world, policy_version=policy_version))
 
     def release(self, name: str) -> bool:
         """See `Client.release`."""
@@ -182,13 +166,20 @@ class BlockingClient:
         wait_s: float = WAIT_S,
     ) -> list[tuple[BlockingSession, Turn]]:
         """See `Client.group`."""
-
-        async def group() -> list[tuple[Session, Turn]]:
-            return await self.held.value.group(
-                size, task_id, seed=seed, split=split, index=index, world=world, policy_version=policy_version, wait_s=wait_s
+        made = self.held.call(
+            partial(
+                self.held.value.group,
+                size,
+                task_id,
+                seed=seed,
+                split=split,
+                index=index,
+                world=world,
+                policy_version=policy_version,
+                wait_s=wait_s,
             )
-
-        return [(BlockingSession(session, self.held), turn) for session, turn in self.held.call(group)]
+        )
+        return [(BlockingSession(session, self.held), turn) for session, turn in made]
 
     def close(self) -> None:
         """See `Client.close`. Idempotent."""

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 from limits import RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
+from starlette.responses import JSONResponse
 
 from wardian.trainers.server.counters import Counters
 from wardian.trainers.server.options import Limits
-from wardian.trainers.server.problems import Code, Problem
+from wardian.trainers.server.problems import Code, Problem, answered
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -150,14 +151,8 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, problem: Problem, 
         await send({"type": "websocket.send", "text": json.dumps({"type": "error", "data": problem.body()})})
         await send({"type": "websocket.close", "code": REFUSED, "reason": problem.message[:120]})
         return
-    headers = [(b"content-type", b"application/json")]
-    if problem.retry_after_s is not None:
-        headers.append((b"retry-after", str(max(1, round(problem.retry_after_s))).encode()))
-    if problem.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    body = rpc_error(problem) if as_rpc else {"detail": problem.message, **problem.body()}
-    await send({"type": "http.response.start", "status": 200 if as_rpc else problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+    reply = JSONResponse(rpc_error(problem)) if as_rpc else answered(problem)
+    await reply(scope, receive, send)
 
 
 def rpc_error(problem: Problem) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from wardian.trainers.server.counters import Counters
 from wardian.trainers.server.frames import Sockets
 from wardian.trainers.server.log import ServerLog
 from wardian.trainers.server.options import ServeOptions
-from wardian.trainers.server.problems import Code, Problem, problem_of
+from wardian.trainers.server.problems import Code, Problem, answered, problem_of
 from wardian.trainers.server.session import Shared
 from wardian.trainers.server.sessions import Sessions
 from wardian.trainers.server.shelf import Shelf
@@ -78,8 +78,7 @@ def application(sessions: Sessions, options: ServeOptions) -> Access:
     async def told(request: Request, error: Exception) -> JSONResponse:
         problem = problem_of(error)
         sessions.shared.counters.refused(problem.code.value)
-        headers = {"Retry-After": str(max(1, round(problem.retry_after_s)))} if problem.retry_after_s is not None else None
-        return JSONResponse({"detail": problem.message, **problem.body()}, problem.status, headers)
+        return answered(problem)
 
     async def misread(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

@@ -57,7 +57,18 @@ def router(sessions: Sessions, world: ServedWorld | None) -> APIRouter:
     """The routes of one world; `None` is the first one, under no prefix."""
     routes = APIRouter(tags=["environment"])
     served = world or sessions.world(None)
+    _describe(routes, sessions, served)
+    _answer_without_lease(routes, sessions, served)
 
+    @routes.post("/mcp")
+    async def mcp(request: Request) -> Body:
+        """OpenEnv's JSON-RPC."""
+        return await rpc.answer_text(sessions, await request.body(), world=world.name if world else None)
+
+    return routes
+
+
+def _describe(routes: APIRouter, sessions: Sessions, served: ServedWorld) -> None:
     @routes.get("/health")
     async def health() -> Response:
         """Whether leases can be had."""
@@ -98,10 +109,9 @@ def router(sessions: Sessions, world: ServedWorld | None) -> APIRouter:
             "reset": Reset.model_json_schema(),
         }
 
-    @routes.post("/mcp")
-    async def mcp(request: Request) -> Body:
-        """OpenEnv's JSON-RPC."""
-        return await rpc.answer_text(sessions, await request.body(), world=world.name if world else None)
+
+def _answer_without_lease(routes: APIRouter, sessions: Sessions, served: ServedWorld) -> None:
+    """OpenEnv's routes that keep nothing between two requests; its validator looks for all three."""
 
     @routes.post("/reset")
     async def reset(body: Body | None = None) -> Body:
@@ -121,8 +131,6 @@ def router(sessions: Sessions, world: ServedWorld | None) -> APIRouter:
     async def state() -> Body:
         """Of no episode; a lease's own is at `/sessions/NAME`."""
         return {"episode_id": None, "step_count": 0, "session_id": "", "world": served.name, "done": True}
-
-    return routes
 
 
 def whole(sessions: Sessions) -> APIRouter:

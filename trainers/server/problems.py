@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from starlette.responses import JSONResponse
+
 from wardian.envs.ending import boundary
 from wardian.envs.errors import CallInFlight, NotReset, TaskError
 from wardian.rollouts.errors import UsageProblem
@@ -59,6 +61,14 @@ class Problem(Exception):
         """What the caller reads."""
         found: dict[str, Json] = {"message": self.message, "code": self.code.value, **self.facts}
         return found if self.retry_after_s is None else {**found, "retry_after_s": self.retry_after_s}
+
+
+def answered(problem: Problem) -> JSONResponse:
+    """As a request is answered."""
+    headers = {} if problem.retry_after_s is None else {"Retry-After": str(max(1, round(problem.retry_after_s)))}
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"detail": problem.message, **problem.body()}, problem.status, headers)
 
 
 def no_session(name: str) -> Problem:
