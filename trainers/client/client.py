@@ -1,6 +1,7 @@
 """The client and its leases, for `await`."""
 
 import asyncio
+import logging
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from wardian.trainers.client.errors import CapacityReached, ResetFailed
 from wardian.trainers.client.link import Link, Server
 from wardian.trainers.client.turns import Turn, failed_turn, turn_of
 
+_log = logging.getLogger(__name__)
 WAIT_S = 60.0
 """How long a reset asks again while no cell is free."""
 
@@ -229,13 +231,16 @@ class Client:
 
 async def asked_again(wait_s: float, call: Any) -> Any:
     """Call until it is not answered by a lack of room, or the time is up."""
-    until = time.monotonic() + wait_s
+    until, told = time.monotonic() + wait_s, False
     while True:
         try:
             return await call()
         except CapacityReached as full:
             if time.monotonic() + full.retry_after_s > until:
                 raise
+            if not told:
+                _log.info("%s; asking again for up to %g s", full, wait_s)
+            told = True
             await asyncio.sleep(full.retry_after_s)
 
 

@@ -97,6 +97,7 @@ async def serve(app: App, listening: socket.socket, sessions: Sessions, limits: 
     config = uvicorn.Config(
         app,
         log_config=None,
+        log_level="warning",  # it would tell of each socket that opens and closes
         access_log=False,
         lifespan="off",
         ws_max_size=limits.message_bytes,

@@ -59,7 +59,10 @@ def build_image(source: TemplateSource, engine: SqliteEngine) -> Built:
     with _workbench(sqlite3.connect(":memory:", isolation_level=None)) as raw:
         raw.execute("PRAGMA foreign_keys = ON")
         for statement in _schema_statements(source.metadata, engine):
-            raw.execute(statement)
+            try:
+                raw.execute(statement)
+            except sqlite3.Error as error:
+                raise TemplateBroken(f"template {source.name}: SQLite refuses {' '.join(statement.split())[:200]!r}: {error}") from error
         _seed(source, raw, tables, engine)
         return _sealed(raw, shapes, tables)
 

@@ -146,7 +146,7 @@ def test_seed_rows_must_keep_the_references(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "keys", "others", "match"),
-    [("t", 0, 1, "primary key"), ("wardian_t", 1, 0, "reserved"), ("t", 1, 100, "101 columns")],
+    [("t", 0, 1, "primary key"), ("wardian_t", 1, 0, "reserved"), ("t", 1, 100, "101 columns"), ("nothing", 1, 0, "CREATE TABLE nothing")],
 )
 def test_tables_that_cannot_be_captured_are_refused(tmp_path: Path, name: str, keys: int, others: int, match: str) -> None:
     schema = MetaData()
