@@ -13,7 +13,8 @@ from wardian.sandbox.database.postgres.building import schema_statements
 from wardian.sandbox.database.postgres.capture import make_types
 from wardian.sandbox.database.postgres.cells import quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
-from wardian.sandbox.database.postgres.server import Link, Server, connected
+from wardian.sandbox.database.postgres.links import Link, connected
+from wardian.sandbox.database.postgres.server import Server
 
 LARGE_BYTES = 100_000_000
 DUMP = "pg_dump -U postgres {0} | psql -q -o /dev/null -U postgres -v ON_ERROR_STOP=1 {1}"

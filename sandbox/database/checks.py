@@ -53,8 +53,8 @@ def _image_check() -> Check:
 
 def _server_checks(url: str) -> tuple[Check, ...]:
     from wardian.sandbox.database.postgres.facts import ZONES, facts_of
+    from wardian.sandbox.database.postgres.links import connected
     from wardian.sandbox.database.postgres.problems import shown
-    from wardian.sandbox.database.postgres.server import connected
 
     try:
         with connected(url) as link:

@@ -22,7 +22,8 @@ from testcontainers.core.container import DockerContainer
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.trajectory import TrajectoryLog
 from wardian.sandbox.database.postgres.managed import lasting_server
-from wardian.sandbox.database.postgres.server import GROUPS, Server
+from wardian.sandbox.database.postgres.roles import GROUPS
+from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.engine import Engine
 from wardian.sandbox.images import ensure_postgres_image, require_agent_image

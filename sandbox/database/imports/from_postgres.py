@@ -18,7 +18,8 @@ from wardian.sandbox.database.imports.report import LeftOut, Manifest, Note, Rep
 from wardian.sandbox.database.imports.sniff import Form, Found
 from wardian.sandbox.database.imports.store import Draft
 from wardian.sandbox.database.imports.workshop import Workshop
-from wardian.sandbox.database.postgres.server import PREFIX, connected
+from wardian.sandbox.database.postgres.links import connected
+from wardian.sandbox.database.postgres.server import PREFIX
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.errors import ImportRefused, TemplateBroken
 from wardian.sandbox.fingerprint import digest

@@ -11,7 +11,7 @@ from wardian.sandbox.database.imports.report import NO_KEY, Column, Kind, LeftOu
 from wardian.sandbox.database.imports.values import ColumnDigests
 from wardian.sandbox.database.postgres.building import rows_of
 from wardian.sandbox.database.postgres.cells import SEQUENCES_WIRE, Wire, quoted, wire
-from wardian.sandbox.database.postgres.server import Link
+from wardian.sandbox.database.postgres.links import Link
 from wardian.sandbox.database.rows import INTERNAL, any_shape
 from wardian.sandbox.errors import ImportRefused, TemplateBroken
 

@@ -1,6 +1,6 @@
 """Objects that no import may bring: those that change what statements of others mean, and those that bear our names."""
 
-from wardian.sandbox.database.postgres.server import Link
+from wardian.sandbox.database.postgres.links import Link
 from wardian.sandbox.database.rows import INTERNAL
 from wardian.sandbox.errors import ImportRefused
 

@@ -16,8 +16,10 @@ from wardian.sandbox.database.postgres import capture, walls
 from wardian.sandbox.database.postgres.building import Sums, sums_of
 from wardian.sandbox.database.postgres.cells import quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
+from wardian.sandbox.database.postgres.links import Link, connected
 from wardian.sandbox.database.postgres.recipe import Recipe
-from wardian.sandbox.database.postgres.server import AGENTS, OWNER, TOOLS, Link, Server, connected
+from wardian.sandbox.database.postgres.roles import AGENTS, OWNER, TOOLS
+from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.errors import ImportRefused, TemplateBroken
 

@@ -10,8 +10,8 @@ from psycopg.pq import TransactionStatus
 
 from wardian.sandbox.database.imports.report import LeftOut
 from wardian.sandbox.database.imports.script import Command, Copy, Statement, parts_of
+from wardian.sandbox.database.postgres.links import Link
 from wardian.sandbox.database.postgres.problems import is_lost, lost, said
-from wardian.sandbox.database.postgres.server import Link
 from wardian.sandbox.errors import ImportRefused
 
 BLOCK = 1 << 20

@@ -10,8 +10,10 @@ from threading import Event, Timer
 
 import psycopg
 
+from wardian.sandbox.database.postgres.links import CONNECT_S, Link
 from wardian.sandbox.database.postgres.problems import is_lost, lost
-from wardian.sandbox.database.postgres.server import CONNECT_S, OWNER, Link, Server
+from wardian.sandbox.database.postgres.roles import OWNER
+from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.errors import DatabaseLost, ImportRefused
 
 TIME_MS = 600_000

@@ -3,7 +3,8 @@
 import re
 
 from wardian.sandbox.database.postgres.cells import quoted
-from wardian.sandbox.database.postgres.server import AGENTS, CLONES, TOOLS, Link
+from wardian.sandbox.database.postgres.links import Link
+from wardian.sandbox.database.postgres.roles import AGENTS, CLONES, TOOLS
 
 _NOW = "public.wardian_now()"
 _WORDS = {

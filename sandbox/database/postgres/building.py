@@ -13,7 +13,8 @@ from wardian.sandbox.database.engines import IN_CALL
 from wardian.sandbox.database.postgres import capture, walls
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
-from wardian.sandbox.database.postgres.server import OWNER, TOOLS, Link
+from wardian.sandbox.database.postgres.links import Link
+from wardian.sandbox.database.postgres.roles import OWNER, TOOLS
 from wardian.sandbox.database.rows import summed
 
 BATCH = 2000

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from wardian.sandbox.database.postgres.cells import Wire, quoted
-from wardian.sandbox.database.postgres.server import AGENTS, CLONES, Link
+from wardian.sandbox.database.postgres.links import Link
+from wardian.sandbox.database.postgres.roles import AGENTS, CLONES
 
 TAKE = "SELECT seq, table_no, added, cells FROM public.wardian_journal WHERE seq > {}"
 """The reports after a number, in no order. They stay: who works in a clone may not remove one."""

@@ -22,9 +22,11 @@ from wardian.sandbox.database.postgres.capture import TAKE
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.frozen import FrozenCopy, Moment, window_of
+from wardian.sandbox.database.postgres.links import Link
 from wardian.sandbox.database.postgres.problems import DISK_FULL, lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
-from wardian.sandbox.database.postgres.server import TOOLS, Link, Server
+from wardian.sandbox.database.postgres.roles import TOOLS
+from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.database.sealed import SealedDatabase, SealedState, packed
 from wardian.sandbox.errors import DatabaseLost, DatabaseProblem, DatabaseProblemKind, SandboxError

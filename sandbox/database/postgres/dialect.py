@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from wardian.sandbox.database.calls import rolled_back
 from wardian.sandbox.database.engines import IN_CALL, SharedEngine, WithoutTransactions, check_values
-from wardian.sandbox.database.postgres.server import Link
+from wardian.sandbox.database.postgres.links import Link
 from wardian.sandbox.database.postgres.statements import check_call
 
 REAL, INSTANT = "wardian_real", "wardian_instant"

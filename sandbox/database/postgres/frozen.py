@@ -16,7 +16,7 @@ from wardian.sandbox.database.postgres import query
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.problems import lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
-from wardian.sandbox.database.postgres.server import AGENTS
+from wardian.sandbox.database.postgres.roles import AGENTS
 from wardian.sandbox.fingerprint import Fingerprint
 
 _SNAPSHOT = (

@@ -14,8 +14,9 @@ from psycopg.types.string import TextLoader
 
 from wardian.sandbox.database.base import QueryLimits, Rows, Scalar, Written
 from wardian.sandbox.database.calls import READS, too_many
+from wardian.sandbox.database.postgres.links import CALL_S, Link
 from wardian.sandbox.database.postgres.problems import agents_problem, lost
-from wardian.sandbox.database.postgres.server import AGENTS, CALL_S, TOOLS, Link
+from wardian.sandbox.database.postgres.roles import AGENTS, TOOLS
 from wardian.sandbox.database.postgres.statements import agents
 from wardian.sandbox.database.types import INT64_MAX, INT64_MIN, check_integer, check_real, check_text
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind

@@ -9,7 +9,8 @@ from wardian.sandbox.database.keys import template_key
 from wardian.sandbox.database.postgres.building import Sums, build, schema_statements
 from wardian.sandbox.database.postgres.cells import Wire, wires_of
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
-from wardian.sandbox.database.postgres.server import Server, connected
+from wardian.sandbox.database.postgres.links import connected
+from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.errors import TemplateBroken
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import psycopg
 
 from wardian.sandbox.database.postgres.keeper import Keeper
+from wardian.sandbox.database.postgres.links import Link
 from wardian.sandbox.database.postgres.problems import shown
-from wardian.sandbox.database.postgres.server import PREFIX, Link, Server
+from wardian.sandbox.database.postgres.server import PREFIX, Server
 from wardian.sandbox.errors import DatabaseLost
 
 PLACE_S = 300.0

@@ -23,8 +23,9 @@ from wardian.sandbox.database.postgres.capture import TAKE
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.clone import PostgresDatabase
 from wardian.sandbox.database.postgres.frozen import KnownCopy
+from wardian.sandbox.database.postgres.links import Link, connected
 from wardian.sandbox.database.postgres.problems import lost
-from wardian.sandbox.database.postgres.server import OWNER_RESTORES, Link, Server, connected
+from wardian.sandbox.database.postgres.server import OWNER_RESTORES, Server
 from wardian.sandbox.database.rows import Stored, TableShape
 from wardian.sandbox.database.sealed import SealedState, unpacked
 from wardian.sandbox.errors import LeakDetected

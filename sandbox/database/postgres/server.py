@@ -1,14 +1,12 @@
-"""One Postgres server, as its administrator sees it: databases made and dropped, roles, connections counted, and labels on all of it.
+"""One Postgres server, as its administrator sees it: databases made and dropped, logins, connections counted, and labels on all of it.
 
-Only what carries our prefix and our labels is ever dropped. Labels stand as JSON in the comment of a database or role, so that `reap` can
-tell the living owner's things from a dead one's, also on a server that others use.
+Only what carries our prefix and our labels is ever dropped.
 """
 
-import json
 import logging
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore, Lock
@@ -19,29 +17,18 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from wardian.sandbox.database.postgres.facts import KEPT_CONNECTIONS, ZONES, facts_of
+from wardian.sandbox.database.postgres.labelling import labelling, labels_in
+from wardian.sandbox.database.postgres.links import ADMIN, PATIENT, SESSION, Link, connected
 from wardian.sandbox.database.postgres.problems import lost, shown
+from wardian.sandbox.database.postgres.roles import AGENTS, CLONES, GROUPS, OWNER, TOOLS, ensure_group, ensure_login
 from wardian.sandbox.errors import DatabaseLost
 from wardian.sandbox.labels import is_ours, labels_for
 from wardian.sandbox.reap import ReapReport, is_orphan
 
 _log = logging.getLogger(__name__)
-Link = psycopg.Connection[Any]
 PREFIX = "wardian_"
 OWNER_RESTORES = 150000
 """From this version on who works in a clone may be allowed to put rows back without a look at foreign keys; before, only a superuser is."""
-KEEPER, OWNER, CLONES, TOOLS, AGENTS = GROUPS = ("wardian_keeper", "wardian_owner", "wardian_clones", "wardian_tools", "wardian_agents")
-"""Roles that cannot log in: who keeps an import's reports of changes, and has no member; who owns the tables, who reads those reports, who
-writes rows, who reads them. They hold the grants and stay on the server."""
-CONNECT_S = 10
-_PATIENT: dict[str, Any] = {
-    "autocommit": True,
-    "connect_timeout": CONNECT_S,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
-"""Of every connection: a server whose machine is gone says nothing, and must not be waited for longer than this."""
 LINKS_OF_A_CLONE = 3
 """Its own connection, and those of a lagging replica and a verifier."""
 WAIT_S = 30.0
@@ -50,33 +37,6 @@ RETRY_S = 0.1
 NO_CONNECTION = "53300"
 CROWDED = 3
 """With fewer connections free at this moment, a connection was refused for that reason."""
-CALL_S = 20
-"""For one statement of a tool or a verifier."""
-IDLE_S = 120
-"""For a call between two of its statements. Snapshots, which wait for their readers, are exempt."""
-TEMP_FILES = "128MB"
-"""What one statement may lay on the server's disk while it works; only a superuser may say so, so it stands on the login."""
-_ADMIN = (
-    "-c statement_timeout=120000 -c lock_timeout=60000 -c TimeZone=UTC -c client_min_messages=warning -c jit=off"
-    " -c search_path=pg_catalog,pg_temp"
-)
-"""Whatever stands in a database, an administrator's statement must not mean something else there."""
-_SESSION = {
-    "statement_timeout": CALL_S * 1000,
-    "lock_timeout": 5000,
-    "idle_in_transaction_session_timeout": IDLE_S * 1000,
-    "search_path": "public",
-    "TimeZone": "UTC",
-    "DateStyle": "ISO",
-    "IntervalStyle": "iso_8601",
-    "bytea_output": "hex",
-    "extra_float_digits": 1,
-    "client_min_messages": "error",
-    "jit": "off",
-    "max_parallel_workers_per_gather": 0,
-    "synchronize_seqscans": "off",
-}
-SESSION = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
 
 
 @dataclass(slots=True)
@@ -144,11 +104,11 @@ class Server:
         reap_server(self)
         with self.admin() as admin:
             for name in GROUPS:
-                _ensure_group(admin, name)
+                ensure_group(admin, name)
             if self.version >= OWNER_RESTORES:
                 admin.execute(f"GRANT SET ON PARAMETER session_replication_role TO {CLONES}".encode())
-            _ensure_login(admin, self.login, self.password, (OWNER, CLONES, TOOLS, AGENTS))
-            _ensure_login(admin, self.worker, self.password, (CLONES, TOOLS, AGENTS))
+            ensure_login(admin, self.login, self.password, (OWNER, CLONES, TOOLS, AGENTS))
+            ensure_login(admin, self.worker, self.password, (CLONES, TOOLS, AGENTS))
 
     def moved(self, url: str) -> None:
         """Another server, an empty one, took the place of this: make our roles there. One that is lost again has a successor too."""
@@ -185,7 +145,7 @@ class Server:
         with self._lock:
             try:
                 if self._admin is None or self._admin.closed:
-                    self._admin = psycopg.connect(self.url, **_PATIENT, options=_ADMIN)
+                    self._admin = psycopg.connect(self.url, **PATIENT, options=ADMIN)
                 yield self._admin
             except psycopg.OperationalError as error:
                 if self._admin is not None and self._admin.closed:
@@ -223,7 +183,7 @@ class Server:
         until, admitted = time.monotonic() + WAIT_S, False
         while True:
             try:
-                return psycopg.connect(url, **_PATIENT, options=self.options, prepare_threshold=None)
+                return psycopg.connect(url, **PATIENT, options=self.options, prepare_threshold=None)
             except psycopg.OperationalError as error:
                 if not admitted:
                     self.admit()
@@ -281,7 +241,7 @@ class Server:
                 self.made[name] = template
                 admin.execute(make)
                 marks = "{}; REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO {}, {}"
-                label = _labelling("DATABASE", name, labels_for("database"))
+                label = labelling("DATABASE", name, labels_for("database"))
                 admin.execute(sql.SQL(marks).format(label, *map(sql.Identifier, (OWNER, CLONES)), name=sql.Identifier(name)))
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
@@ -316,7 +276,7 @@ class Server:
             try:
                 admin.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier(final)))
                 admin.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false IS_TEMPLATE true").format(sql.Identifier(final)))
-                _label(admin, "DATABASE", final, {**labels_for("database template"), **mark})
+                admin.execute(labelling("DATABASE", final, {**labels_for("database template"), **mark}))
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
         self.made.pop(name, None)
@@ -331,7 +291,7 @@ class Server:
         """What is written on a database of ours; empty where it is nothing of ours; `None` when there is no such database."""
         with self.admin() as admin:
             row = admin.execute("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s", (name,)).fetchone()
-        return None if row is None else _read(row[0])
+        return None if row is None else labels_in(row[0])
 
     def ours(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Labels of every database and login with our prefix, by (`DATABASE` or `ROLE`, name); empty ones where it has none of ours."""
@@ -342,7 +302,7 @@ class Server:
                 " WHERE starts_with(rolname, %(prefix)s)",
                 {"prefix": PREFIX},
             ).fetchall()
-        return {(what, name): _read(comment) for what, name, comment in rows}
+        return {(what, name): labels_in(comment) for what, name, comment in rows}
 
     @contextmanager
     def building(self, key: str) -> Iterator[None]:
@@ -386,57 +346,3 @@ def reap_server(server: Server, *, everything: bool = False, older_than_s: float
         else:
             removed.append(line)
     return ReapReport(tuple(removed), tuple(kept), tuple(problems))
-
-
-def _ensure_group(admin: Link, name: str) -> None:
-    try:
-        if not admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone():
-            admin.execute(sql.SQL("CREATE ROLE {} NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION").format(sql.Identifier(name)))
-    except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
-        return  # another process was faster
-
-
-def _ensure_login(admin: Link, name: str, password: str, groups: Sequence[str]) -> None:
-    if admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)).fetchone():
-        return
-    login = sql.Identifier(name)
-    rights = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION INHERIT PASSWORD"
-    admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(password)))
-    admin.execute(sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(login, sql.Literal(TEMP_FILES)))
-    admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, groups)), login))
-    _label(admin, "ROLE", name, labels_for("database login"))
-
-
-def _label(admin: Link, what: str, name: str, labels: Mapping[str, Any]) -> None:
-    admin.execute(_labelling(what, name, labels))
-
-
-def _labelling(what: str, name: str, labels: Mapping[str, Any]) -> sql.Composed:
-    text = json.dumps(dict(labels), sort_keys=True)
-    return sql.SQL("COMMENT ON " + what + " {} IS {}").format(sql.Identifier(name), sql.Literal(text))
-
-
-def _read(comment: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(comment or "")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) and is_ours(found) else {}
-
-
-@contextmanager
-def connected(url: str) -> Iterator[Link]:
-    """An administrator's connection of one block, each statement by itself.
-
-    Raises:
-        DatabaseLost: the server does not answer, went away, or the URL is none.
-    """
-    try:
-        link = psycopg.connect(url, **_PATIENT, options=_ADMIN)
-    except psycopg.Error as error:
-        raise lost(url, error) from error
-    try:
-        with link:
-            yield link
-    except psycopg.OperationalError as error:
-        raise lost(url, error) from error

@@ -15,11 +15,12 @@ from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.clone import PostgresDatabase, Sealed
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.keeper import Keeper
+from wardian.sandbox.database.postgres.links import connected
 from wardian.sandbox.database.postgres.problems import lost
 from wardian.sandbox.database.postgres.recipe import DeclaredRecipe, Recipe
 from wardian.sandbox.database.postgres.resources import Copy
 from wardian.sandbox.database.postgres.sealing import Generated, Rehearsal, SealedCopy, generated_columns, rehearse, restore, window_in
-from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server, connected
+from wardian.sandbox.database.postgres.server import LINKS_OF_A_CLONE, PREFIX, Server
 from wardian.sandbox.database.rows import fingerprint_of
 from wardian.sandbox.database.sealed import SealedDatabase, SealedState
 from wardian.sandbox.errors import DatabaseLost, TemplateBroken
@@ -118,7 +119,6 @@ class PostgresTemplate(Template):
 
     @property
     def settled(self) -> bool:
-        """Whether all spares are ready and all used clones dropped."""
         return self._keeper.settled
 
     def close(self) -> None:

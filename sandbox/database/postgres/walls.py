@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from wardian.sandbox.database.postgres.cells import quoted
-from wardian.sandbox.database.postgres.server import AGENTS, KEEPER, OWNER, TOOLS, Link
+from wardian.sandbox.database.postgres.links import Link
+from wardian.sandbox.database.postgres.roles import AGENTS, KEEPER, OWNER, TOOLS
 
 _STABLE = """
     array_to_json array_to_string concat concat_ws convert convert_from convert_to date date_cmp_timestamptz date_eq_timestamptz
