@@ -10,11 +10,11 @@ from anyio.abc import TaskGroup
 @asynccontextmanager
 async def beside() -> AsyncIterator[TaskGroup]:
     """A task group that is cancelled when the block ends. What the block raises comes out as it is, not in a group of errors."""
-    failure: Exception | None = None
+    failure: BaseException | None = None
     async with anyio.create_task_group() as group:
         try:
             yield group
-        except Exception as error:  # noqa: BLE001 - the block's own, whatever it is; raised below
+        except BaseException as error:  # noqa: BLE001 - the block's own, whatever it is; raised again below, once nothing runs any more
             failure = error
         finally:
             group.cancel_scope.cancel()

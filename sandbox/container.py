@@ -63,12 +63,7 @@ class Container:
 
     async def stop(self) -> None:
         """End it and wait until the engine has removed it. Idempotent; never raises for a container that is gone."""
-        self.connection.close()
-        with anyio.CancelScope(shield=True):
-            try:
-                await self.engine.remove(self.container_id)
-            except EngineUnavailable:
-                self.engine.remove_now(self.container_id)
+        await abandon(self.engine, self.container_id, self.connection)
 
 
 async def lay(connection: Connection, layer: FileLayer) -> None:
@@ -114,7 +109,7 @@ async def start_container(engine: Engine, spec: CellSpec, tier: Tier, uid: int) 
 
 
 async def abandon(engine: Engine, container_id: str, connection: Connection | None) -> None:
-    """Take back a half-made container, whatever is going on around."""
+    """Take back a container, half made or not, whatever is going on around."""
     if connection is not None:
         connection.close()
     await engine.discard(container_id)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import tenacity
 
+from wardian.sandbox.beside import beside
 from wardian.sandbox.cell import Cell, CellSpec, ResetReceipt
 from wardian.sandbox.deep import DeepChecks
 from wardian.sandbox.errors import CellDied, CellTimeout, CellUnavailable, LeakDetected, PoolClosed, PoolTimeout, SandboxError
@@ -126,30 +127,24 @@ class CellPool:
 
     @asynccontextmanager
     async def _living(self) -> AsyncIterator[None]:
-        """The body's error is carried around the task group, so that it arrives as it is and not in an exception group."""
         engine = await self._backend()
         if engine is not None or self._engine is not None:
             self._claim_uids()
-        failure: BaseException | None = None
         self._closed = False
         try:
-            async with anyio.create_task_group() as self._group:
+            async with beside() as self._group:
                 try:
                     self._rebalance()
                     await self._first_cell()
                     yield
-                except BaseException as error:  # noqa: BLE001 - raised again below, once nothing runs any more
-                    failure = error
-                self._close()
-                self._group.cancel_scope.cancel()
+                finally:
+                    self._close()
         finally:
             self._close()
             await self._stop_all()
             self._claims.release()
             if engine is not None:
                 engine.close()
-        if failure is not None:
-            raise failure
 
     async def _backend(self) -> "Engine | None":
         """Set how cells are made; gives the engine that is to be closed at the end, if it is the pool's own."""

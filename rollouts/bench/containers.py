@@ -55,8 +55,7 @@ async def plain_container(engine: Engine, spec: CellSpec) -> AsyncIterator[str]:
         await engine.start(container_id)
         yield container_id
     finally:
-        with anyio.CancelScope(shield=True):
-            await engine.remove(container_id)
+        await engine.discard(container_id)
 
 
 @dataclass(slots=True)

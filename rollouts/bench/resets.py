@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from random import Random
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
 from sqlalchemy import MetaData
 
+from wardian.envs.resuming import unblocked
 from wardian.rollouts.bench import episodes
 from wardian.rollouts.bench.samples import Numbers, Rate, Samples
 from wardian.sandbox.cell import ResetReceipt
-from wardian.sandbox.database.base import Template, WorldDatabase
+from wardian.sandbox.database.base import Template
 from wardian.sandbox.errors import LeakDetected
 from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
@@ -44,7 +44,7 @@ class Place:
     async def take(cls, pool: CellPool, template: Template) -> "Place":
         """Lease a cell and make the first world on it."""
         lease = await pool.acquire()
-        return cls(pool, template, lease, World(start=START, seed=0, database=await _cloned(template), cell=lease.cell))
+        return cls(pool, template, lease, World(start=START, seed=0, database=await unblocked(template, template.clone), cell=lease.cell))
 
     async def reset(self, parts: "Parts | None" = None) -> None:
         """Give the cell back and take it again, with a new world that is proven."""
@@ -54,7 +54,7 @@ class Place:
         self.pool.release(self.lease)
         self.lease = await self.pool.acquire(uid)
         leased = time.perf_counter()
-        database = await _cloned(self.template)
+        database = await unblocked(self.template, self.template.clone)
         cloned = time.perf_counter()
         self.world = World(start=START, seed=0, database=database, cell=self.lease.cell)
         try:
@@ -79,10 +79,6 @@ class Place:
         """Give all back."""
         self.world.close()
         self.pool.release(self.lease)
-
-
-async def _cloned(template: Template) -> WorldDatabase:
-    return await anyio.to_thread.run_sync(template.clone) if template.blocks else template.clone()
 
 
 @dataclass(slots=True)
