@@ -17,10 +17,10 @@ from wardian.rollouts.ground import Ground, open_ground
 from wardian.rollouts.plan import plan
 from wardian.rollouts.policies.base import Policy
 from wardian.rollouts.policies.registry import load_policies
-from wardian.rollouts.recording import Setting, run_record, versions_of
+from wardian.rollouts.recording import Setting, log_at, versions_of
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.summary import Tally
-from wardian.rollouts.trajectory import FILE, TrajectoryWriter
+from wardian.rollouts.trajectory import FILE
 from wardian.tools.packs.shell import SHELL
 
 WARDIAN = (sys.executable, "-c", "from wardian.cli import main; main()")
@@ -66,8 +66,7 @@ class Player:
         chosen = load_policies(policies, world, "toy") if isinstance(policies, str) else (policies,)
         versions = versions_of(self.ground)
         setting = Setting(world, "toy", versions, profile(faults), "recover", 16, load_tokenizer(tokenizer))
-        with TrajectoryWriter(out / FILE) as writer:
-            writer.write(run_record(setting, "test", {}))
+        with log_at(out / FILE, setting, "test", {}) as writer:
             pool = EpisodePool(self.ground, setting, writer)
             return await pool.run(plan(world, chosen, run="test", episodes=episodes, seed=seed), workers=2)
 

@@ -22,10 +22,10 @@ from wardian.rollouts.curriculum.settings import CurriculumSettings, PoolSetting
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.plan import Planned
 from wardian.rollouts.policies.base import Scripted, TaskView
-from wardian.rollouts.recording import Setting, run_record, versions_of
+from wardian.rollouts.recording import Setting, log_at, versions_of
 from wardian.rollouts.replay import Replay, select
 from wardian.rollouts.runner import EpisodePool
-from wardian.rollouts.trajectory import FILE, TrajectoryLog, TrajectoryWriter
+from wardian.rollouts.trajectory import FILE, TrajectoryLog
 from wardian.sandbox.errors import SnapshotRefused
 from wardian.tools.faults import MILD, NONE
 
@@ -58,8 +58,7 @@ def setting(ground: Ground, faults: object = NONE) -> Setting:
 
 async def log_of(ground: Ground, out: Path, task_id: TaskId, policy: Scripted = HASTY, faults: object = NONE) -> TrajectoryLog:
     """The log of one episode."""
-    with TrajectoryWriter(out / FILE) as writer:
-        writer.write(run_record(setting(ground, faults), "r", {}))
+    with log_at(out / FILE, setting(ground, faults), "r", {}) as writer:
         await EpisodePool(ground, setting(ground, faults), writer).run([Planned("r-0", task_id, 11, policy, 0)], workers=1)
     return TrajectoryLog.open(out)
 

@@ -26,12 +26,12 @@ from wardian.rollouts.export.selection import Selection
 from wardian.rollouts.ground import Ground
 from wardian.rollouts.plan import plan
 from wardian.rollouts.policies.registry import load_policies
-from wardian.rollouts.recording import Setting, run_record, versions_of
+from wardian.rollouts.recording import Setting, log_at, versions_of
 from wardian.rollouts.replay import Replay, select
 from wardian.rollouts.resume import stopped_run
 from wardian.rollouts.runner import EpisodePool
 from wardian.rollouts.sampling import groups_of, pairs_of, training_batches
-from wardian.rollouts.trajectory import FILE, TrajectoryLog, TrajectoryWriter
+from wardian.rollouts.trajectory import FILE, TrajectoryLog
 from wardian.tools.faults import NONE
 
 pytestmark = pytest.mark.anyio
@@ -49,8 +49,7 @@ async def played(ground: Ground, task_id: TaskId, out: Path, split: str | None) 
     planned = replace(plan(ground.world, policies, run="r", episodes=1, seed=0)[0], task_id=task_id)
     versions = versions_of(ground)
     setting = Setting(ground.world, "toy", versions, NONE, "recover", 16, split=split)
-    with TrajectoryWriter(out / FILE) as writer:
-        writer.write(run_record(setting, "r", {}))
+    with log_at(out / FILE, setting, "r", {}) as writer:
         await EpisodePool(ground, setting, writer).run([planned], workers=1)
 
 

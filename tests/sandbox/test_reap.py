@@ -133,17 +133,13 @@ async def test_networks_and_volumes_go_as_well(engine: Engine) -> None:
     removed = 0
     for _ in range(10):  # as above
         labels, name = orphaned(), f"wardian-test-{secrets.token_hex(6)}"
-        await engine.run("create volume", partial(_create, "create_volume", name, labels))
-        await engine.run("create network", partial(_create, "create_network", name, labels))
+        await engine.run("create volume", partial(APIClient.create_volume, name=name, labels=labels))
+        await engine.run("create network", partial(APIClient.create_network, name=name, labels=labels, internal=True))
         report = await reap(engine)
         removed = sum(name in line for line in report.removed)
         if removed == 2:
             break
     assert removed == 2
-
-
-def _create(what: str, name: str, labels: dict[str, str], api: APIClient) -> object:
-    return getattr(api, what)(name, labels=labels)
 
 
 async def test_a_killed_owners_cell_is_gone(engine: Engine, image: str) -> None:
