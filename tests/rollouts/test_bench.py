@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from wardian.cli import build_app
 from wardian.rollouts.bench import postgres
 from wardian.rollouts.bench.samples import quantile
 from wardian.rollouts.bench.targets import TARGETS
@@ -41,6 +43,11 @@ async def test_a_bench_of_postgres_measures_every_part_and_nothing_leaks(monkeyp
     assert len(found["usual"]) == 6
     assert found["sustained"]["n"] >= 1
     assert found["sustained"]["server_cpu_ms_per_reset"] > 0
+
+
+def test_a_server_is_not_measured_on_another_engine() -> None:
+    ran = CliRunner().invoke(build_app(), ["bench", "serve", "--db", "postgres"])
+    assert (ran.exit_code, "db: a server is measured on sqlite" in " ".join(ran.stderr.split())) == (2, True), ran.output
 
 
 @pytest.mark.parametrize(("values", "at", "expected"), [([], 0.5, None), ([3.0], 0.95, 3.0), ([4.0, 1.0, 3.0, 2.0], 0.5, 3.0)])

@@ -56,6 +56,8 @@ def bench(
         engine = choice_of(db, None).engine
         if what not in ("cells", "serve"):
             raise UsageProblem(f"what: no {what!r}; there are cells and serve")
+        if what == "serve" and engine is not DatabaseEngine.SQLITE:
+            raise UsageProblem("db: a server is measured on sqlite; leave the option out, or serve")
 
         async def work() -> None:
             if what == "serve":
