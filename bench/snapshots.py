@@ -1,9 +1,9 @@
 """Measure snapshot, restore and fork of billing episodes: `python bench/snapshots.py [sqlite|postgres] [rounds]`.
 
-Each round resets an episode, plays seven calls of an ordinary one under the profile `harsh` (ten changed rows or so, and files by a shell),
-then takes a snapshot, goes on from it in the same environment, once when nothing is left to do in the background and then again at once,
-and forks it eight times into cells that are ready. Prints p50 and p95 in milliseconds, of each part too. Needs an engine; for Postgres its
-extra.
+Each round resets an episode, plays nine calls of an ordinary one under the profile `harsh` (some twenty changed rows, and files by a
+shell), then takes a snapshot, goes on from it in the same environment, once when nothing is left to do in the background and then again
+at once, and forks it eight times into cells that are ready. Prints p50 and p95 in milliseconds, of each part too. Needs an engine; for
+Postgres its extra.
 """
 
 import statistics
@@ -29,7 +29,7 @@ FILES = "mkdir -p notes/a; for i in $(seq 75); do echo note $i > notes/a/$i; don
 
 
 async def play(env: ToolEnvironment, seed: int) -> None:
-    """Ten calls of an ordinary episode."""
+    """Nine calls of an ordinary episode."""
     first = await env.reset(TASK, seed=seed)
     ticket = int(first.rendered.split("ticket ")[1].split()[0].strip(".,:"))
     await env.step(call("shell", command=FILES))
@@ -66,7 +66,7 @@ async def measure(engine: DatabaseEngine, rounds: int) -> dict[str, list[float]]
 async def settled(template: Template, cells: CellPool) -> None:
     """Wait until cells and spares are ready, and used clones dropped: what one sample leaves behind is not the next one's."""
     await cells.settle()
-    while not getattr(template, "settled", True):  # noqa: ASYNC110 - measured is what comes after
+    while not template.settled:  # noqa: ASYNC110 - measured is what comes after
         await anyio.sleep(0.002)
 
 

@@ -196,6 +196,11 @@ class Template(ABC):
     """Canonical fingerprint that every clone must have."""
     size_bytes: int
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do in the background: spares are ready, and used clones are gone."""
+        return True
+
     @abstractmethod
     def clone(self) -> WorldDatabase:
         """A new, independent clone.

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from wardian.cli import options
 from wardian.cli.console import errors_end_the_command, find_modules_here, folder, say_damage, stderr
 from wardian.envs.registry import load_world
 from wardian.rollouts.export.chat_file import export_chats
@@ -61,7 +62,7 @@ def parquet(
 
 
 def verifiers(
-    world: Annotated[str, typer.Argument(help="Name of a world, or package.module:function.")],
+    world: options.World,
     target: Annotated[
         Path, typer.Argument(metavar="DIR", help="New folder for the package. It is there whole, or not at all.", parser=folder)
     ],
