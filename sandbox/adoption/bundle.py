@@ -1,9 +1,9 @@
-"""Run inside an image build: copies this interpreter and what the supervisor loads into a folder that needs nothing around it.
+"""Run inside an image build: compiles the supervisor, and copies this interpreter and what it loads to where nothing else is needed.
 
-    bundle.py SUPERVISOR FOLDER      makes FOLDER/{ld.so, bin/python3, lib/*.so, lib/python3.N/*.pyc}
+    bundle.py SUPERVISOR FOLDER      makes FOLDER/supervisor.pyc and FOLDER/python/{ld.so, bin/python3, lib/*.so, lib/python3.N/*.pyc}
 
 The list of modules is what a fresh interpreter has loaded once it has imported the supervisor, so it cannot drift. The loader is
-started by path and told where the libraries are, so no C library of the image around it is ever used. The folder is root's
+started by path and told where the libraries are, so no C library of the image around it is ever used. Its folder is root's
 alone: an agent in an image without Python shall not find one. Standard library only.
 """
 
@@ -50,7 +50,13 @@ def copy(source: str, target: str) -> None:
     os.chmod(target, 0o700)
 
 
-def main(supervisor: str, top: str) -> None:
+def compiled(source: str, target: str, shown: str) -> None:
+    """Compile for this interpreter; the result depends on nothing but the source."""
+    py_compile.compile(source, target, dfile=shown, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+
+
+def main(supervisor: str, folder: str) -> None:
+    top = f"{folder}/python"
     python, standard = os.path.realpath(sys.executable), os.path.dirname(os.__file__)
     home = f"{top}/lib/{os.path.basename(standard)}"
     os.makedirs(f"{home}/lib-dynload")  # the interpreter looks for this name, even where it is empty
@@ -61,12 +67,13 @@ def main(supervisor: str, top: str) -> None:
             binaries.append(file)
             copy(file, f"{home}/lib-dynload/{os.path.basename(file)}")
         else:
-            compiled = py_compile.PycInvalidationMode.UNCHECKED_HASH
-            py_compile.compile(file, f"{home}/{inside}c", dfile=inside, doraise=True, invalidation_mode=compiled)
+            compiled(file, f"{home}/{inside}c", inside)
     for name, path in {name: path for binary in binaries for name, path in libraries(binary).items()}.items():
         copy(path, f"{top}/{name}" if name == "ld.so" else f"{top}/lib/{name}")
     copy(python, f"{top}/bin/python3")
     os.chmod(top, 0o700)
+    compiled(supervisor, f"{folder}/supervisor.pyc", "supervisor.py")
+    os.chmod(f"{folder}/supervisor.pyc", 0o444)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ CALLS = {
     "disk": "[open(f'/dev/{name}', 'rb') for name in ('sda', 'vda', 'nvme0n1', 'xvda')]",
     "programs": "open('/usr/bin/true', 'r+b')",
     "configuration": "open('/etc/passwd', 'a')",
-    "supervisor's code": "open('/opt/wardian/supervisor.py', 'a')",
+    "supervisor's code": "open('/opt/wardian/supervisor.pyc', 'a')",
     "engine's socket": "socket.socket(socket.AF_UNIX).connect('/var/run/docker.sock')",
     "the outside": "socket.create_connection(('1.1.1.1', 53), 3)",
     "the outside, IPv6": "socket.create_connection(('2606:4700:4700::1111', 53), 3)",

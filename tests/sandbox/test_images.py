@@ -66,13 +66,13 @@ def test_an_unknown_reference_is_not_present() -> None:
 def test_the_agent_image_has_no_setuid_bit_and_a_supervisor_that_only_root_may_replace() -> None:
     script = """
         find / -xdev -perm /6000 -type f
-        stat -c '%U %a' /opt/wardian/supervisor.py /opt/wardian
+        stat -c '%U %a' /opt/wardian/supervisor.py /opt/wardian/supervisor.pyc /opt/wardian
         ls /etc/apt/sources.list* || true
     """
     client = docker.from_env()
     output = client.containers.run(agent_image(), [script], entrypoint=["bash", "-c"], user="agent", network_mode="none", remove=True)
     client.close()
-    assert output.decode().split("\n") == ["root 444", "root 755", ""]
+    assert output.decode().split("\n") == ["root 444", "root 444", "root 755", ""]
 
 
 class SilentRegistry(BaseHTTPRequestHandler):
