@@ -78,10 +78,7 @@ async def sit(uuid: str, opening: Opening, rules: Rules, task_id: str, seed: int
     Raises:
         SandboxError: the ground cannot be made.
     """
-    try:
-        places = await GROUNDS.get(opening)
-    except LookupError:
-        places = await GROUNDS.take(opening, lambda: _open(opening))
+    places = await GROUNDS.take(opening, lambda: _open(opening))  # given back by nobody: it stands until the run ends
     if places.free is not None:
         await places.free.acquire()
     seat = PLAYED[uuid] = Seat(places)

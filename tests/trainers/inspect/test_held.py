@@ -6,7 +6,14 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from tests.trainers.serving import FAULTY
+from wardian.envs.settings import MalformedPolicy
+from wardian.trainers.inspect import grounds
+from wardian.trainers.inspect.grounds import GROUNDS, Opening, Places, Rules, rise, sit
 from wardian.trainers.inspect.held import Shared
+from wardian.trainers.inspect.playing import Playing
+
+TASK = "echoes/easy/seed-0"
 
 
 class Opened:
@@ -68,6 +75,40 @@ async def test_what_could_not_be_opened_is_told_to_all_who_wait_and_tried_anew_a
     await shared.take("key", made.open)
     await shared.close_all()
     assert made.lines == ["opening", "opening", "closed"]
+
+
+async def test_a_sample_that_gives_up_while_the_ground_is_made_leaves_it_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    episodes: list[Playing] = []
+    made, closed = anyio.Event(), anyio.Event()
+
+    @asynccontextmanager
+    async def slow_ground(opening: Opening) -> AsyncIterator[Places]:
+        await made.wait()
+        async with open_ground(opening) as places:
+            yield places
+        closed.set()
+
+    open_ground = grounds._open
+    monkeypatch.setattr(grounds, "_open", slow_ground)
+
+    async def sample(uuid: str, scope: anyio.CancelScope) -> None:
+        with scope:
+            episodes.append(await sit(uuid, Opening(FAULTY, 1), Rules("none", MalformedPolicy.RECOVER, "train", 60.0), TASK, 0))
+
+    first, second = anyio.CancelScope(), anyio.CancelScope()
+    async with anyio.create_task_group() as group:
+        group.start_soon(sample, "first", first)
+        group.start_soon(sample, "second", second)
+        await anyio.wait_all_tasks_blocked()
+        first.cancel()
+        await anyio.wait_all_tasks_blocked()
+        made.set()
+    (episode,) = episodes
+    assert "Echo the word" in await episode.begin()
+    await rise("second")
+    assert not closed.is_set()
+    await GROUNDS.close_all()
+    assert closed.is_set()
 
 
 def test_the_end_of_the_event_loop_closes_it() -> None:
