@@ -7,7 +7,7 @@ from typing import Any
 
 import verifiers.v1 as vf
 
-from wardian.envs.action import Malformed
+from wardian.envs.action import Malformed, Message
 from wardian.rollouts.chat import opening
 from wardian.rollouts.inference.completion import Completion
 from wardian.rollouts.inference.reading import read
@@ -58,10 +58,12 @@ def _is_message(segment: vf.Segment) -> bool:
 def _action(trace: vf.Trace, text: str) -> dict[str, Any]:
     """What a model's text is to the world, by the rules that hold for a model of `wardian run`."""
     finish = next((call.finish_reason for call in reversed(trace.calls) if call.error is None), None)
-    found = read(Completion(text, (), finish or "", "", "", None, None, None, None, None), None).action
-    if isinstance(found, Malformed):
-        return {"type": "malformed", "raw": found.raw, "reason": found.reason}
-    return {"type": "message", "text": text}
+    match read(Completion(text, finish=finish or ""), None).action:
+        case Malformed(raw, reason):
+            return {"type": "malformed", "raw": raw, "reason": reason}
+        case Message(said):
+            return {"type": "message", "text": said}
+    raise AssertionError("a text without calls of the API holds none")
 
 
 @asynccontextmanager

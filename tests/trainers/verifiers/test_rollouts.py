@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import wardian
 from tests.trainers.serving import FAULTY, served
 from wardian.rollouts.inference.fake import Asked, Completes, FakeEndpoint, Sends
 from wardian.trainers.client import CapacityReached, NotAuthorized, Refused
+from wardian.trainers.verifiers.env import _action
 from wardian.trainers.verifiers.state import Course, Unscored, WardianState
 from wardian.trainers.verifiers.taskset import WardianData, WardianTask, WardianTaskset
 from wardian.trainers.verifiers.toolset import WardianToolset, WardianToolsetConfig
@@ -283,6 +285,10 @@ def test_a_server_of_another_world_or_version_is_refused(url: str, world: str, v
 def test_an_episode_that_did_not_end_is_not_scored() -> None:
     with pytest.raises(Unscored, match="unfinished: "):
         Course(steps=3, reward=0.5).score()
+
+
+def test_what_a_model_thinks_aloud_is_not_said_to_the_world() -> None:
+    assert _action(SimpleNamespace(calls=[]), "<think>Nearly.</think>Done.") == {"type": "message", "text": "Done."}
 
 
 def test_keys_of_tasks_are_their_names_and_seeds(tasks: list[WardianTask]) -> None:
