@@ -28,7 +28,7 @@ class Encoder:
 
     def prompt(self, messages: Messages, tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Ids of the start of a conversation, up to where the model writes."""
-        (guarded,), mark = self._guarded(messages)
+        guarded, mark = self._guarded(messages)
         return self._ids(self._rendered(guarded, tools, going_on=True), mark)
 
     def answer(self, messages: Messages) -> list[int]:
@@ -37,7 +37,7 @@ class Encoder:
         Raises:
             ValueError: the chat template writes earlier turns in another way once later ones are there; give one that does not.
         """
-        (guarded,), mark = self._guarded(messages)
+        guarded, mark = self._guarded(messages)
         calls = [{"type": "function", "function": {"name": message["name"], "arguments": {}}} for message in messages if "name" in message]
         said = {"role": "assistant", "content": "" if calls else ".", **({"tool_calls": calls[:1]} if calls else {})}
         before = self._rendered([_ASKED, said], (), going_on=False)
@@ -55,11 +55,11 @@ class Encoder:
         """What the model wrote, its control tokens included."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
-    def _guarded(self, *groups: Messages) -> tuple[list[list[dict[str, Any]]], str]:
+    def _guarded(self, messages: Messages) -> tuple[list[dict[str, Any]], str]:
         """The messages with a mark in each word that is a token of its own, and the mark."""
-        texts = "".join(str(message["content"]) for messages in groups for message in messages)
+        texts = "".join(str(message["content"]) for message in messages)
         mark = next(mark for mark in _MARKS if mark not in texts)
-        return [[{**message, "content": self._broken(message["content"], mark)} for message in messages] for messages in groups], mark
+        return [{**message, "content": self._broken(message["content"], mark)} for message in messages], mark
 
     def _broken(self, text: str, mark: str) -> str:
         return self._added.sub(lambda found: f"{found[0][0]}{mark}{found[0][1:]}", text) if self._added else text

@@ -31,7 +31,7 @@ class Setting:
     """All that an environment is made of; pickles."""
 
     connection: Connection
-    world: str | None
+    world: str
     tools: tuple[Mapping[str, Any], ...]
     opening: Opening
     retries: int
@@ -110,7 +110,7 @@ class TaskEnvironment:
 
 def make(setting: Setting) -> TaskEnvironment:
     """An environment; a `functools.partial` of it pickles, and connects where it is used."""
-    made: TaskEnvironment = _class(setting.world or "world", json.dumps(setting.tools))(setting)
+    made: TaskEnvironment = _class(setting.world, json.dumps(setting.tools))(setting)
     return made
 
 

@@ -3,18 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from wardian.rollouts.chat import opening as messages_of
-
 Opening: TypeAlias = Callable[[str], Sequence[Mapping[str, str]]]
 """From the text of a first observation to the messages that a conversation begins with. A module's function, where it is to be pickled."""
 
 KEY = "wardian"
 """Of a prompt's last message: the trainer hands a `rollout_func` nothing but prompts."""
-
-
-def opening(text: str) -> list[dict[str, Any]]:
-    """A `system` message with the world's policy and time, and a `user` message with the task."""
-    return messages_of(text)
 
 
 def row(task: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -73,9 +73,9 @@ class Rollouts:
     """How episodes are played; called as TRL's `rollout_func`."""
 
     connection: Connection
-    world: str | None
+    world: str
     opening: Opening
-    call_format: str
+    call_format: CallFormat
     show_tools: bool
     retries: int
     turn_tokens: int | None
@@ -93,27 +93,23 @@ class Rollouts:
             ValueError: a prompt names no task of ours.
         """
         version = self.version_of(trainer)
-        done = [self._new(prompt, version) for prompt in prompts]
         encoder = Encoder(trainer._tokenizer, _template(trainer), trainer.chat_template_kwargs)
         limits = self._limits(trainer)
-        left = list(range(len(done)))
+        tasks = [task_of(prompt) for prompt in prompts]
+        done: dict[int, Episode] = {}
+        left = list(range(len(tasks)))
         for attempt in range(1, self.retries + 2):
-            fresh = [self._new(prompts[place], version, attempt) for place in left]
-            self._play(fresh, encoder, limits, trainer)
-            for place, episode in zip(left, fresh, strict=True):
-                done[place] = episode
-            left = [place for place in left if done[place].outcome.failure_kind is not None]
+            fresh = {place: Episode(Outcome(*tasks[place], str(version), attempt=attempt)) for place in left}
+            self._play(list(fresh.values()), encoder, limits, trainer)
+            done |= fresh
+            left = [place for place, episode in fresh.items() if episode.outcome.failure_kind is not None]
             if not left:
                 break
         now = int(trainer.state.global_step)
         if self.max_staleness is not None and now - version > self.max_staleness:
-            for episode in done:
+            for episode in done.values():
                 episode.outcome.fail("stale", f"played by version {version}, {now - version} behind")
-        return _columns(done, trainer._tokenizer.eos_token_id)
-
-    def _new(self, prompt: Any, version: int, attempt: int = 1) -> Episode:
-        task_id, seed = task_of(prompt)
-        return Episode(Outcome(task_id, seed, str(version), attempt=attempt))
+        return _columns(list(done.values()), trainer._tokenizer.eos_token_id)
 
     def _limits(self, trainer: Any) -> Limits:
         context = getattr(trainer.model.config.get_text_config(), "max_position_embeddings", None) or 1 << 30
@@ -176,7 +172,7 @@ class Rollouts:
         if turn.done or turn.failure_kind is not None:
             episode.over = True
             return
-        told = encoder.answer(_told(turn, parse_completion(text, CallFormat(self.call_format))))
+        told = encoder.answer(_told(turn, parse_completion(text, self.call_format)))
         if len(told) >= limits.left(episode):
             self._cut_off(episode)
         else:

@@ -4,10 +4,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wardian.rollouts.chat import opening
 from wardian.tools.completions import CallFormat
 from wardian.trainers.trl.connection import Connection
 from wardian.trainers.trl.environment import Setting, Version, make
-from wardian.trainers.trl.prompts import Opening, opening, row
+from wardian.trainers.trl.prompts import Opening, row
 from wardian.trainers.trl.reward import episode_reward
 from wardian.trainers.trl.rollout import Rollouts
 
@@ -72,19 +73,12 @@ class WardianSpec:
         self.world = str(_one_of("world", world or worlds[0], worlds))
         self.split = _one_of("split", split, client.splits(self.world))
         self.tools = tuple(client.tools(self.world))
-        self.tasks = self._listed(families, difficulties)[:count]
+        self.tasks = self._listed(families, difficulties, count)
+        form = CallFormat(_one_of("call_format", call_format, [one.value for one in CallFormat]))
         self._version = Version()
         self._setting = Setting(self.connection, self.world, self.tools, opening, retries, self._version)
         self.rollout_func = Rollouts(
-            self.connection,
-            self.world,
-            opening,
-            CallFormat(_one_of("call_format", call_format, [one.value for one in CallFormat])),
-            show_tools,
-            retries,
-            turn_tokens,
-            max_staleness,
-            version_of,
+            self.connection, self.world, opening, form, show_tools, retries, turn_tokens, max_staleness, version_of
         )
         """For `GRPOTrainer(rollout_func=...)`."""
         self.reward_funcs = [episode_reward]
@@ -125,7 +119,7 @@ class WardianSpec:
         """End the connection, and every lease of it. Idempotent."""
         self.connection.close()
 
-    def _listed(self, families: Sequence[str], difficulties: Sequence[str]) -> list[dict[str, Any]]:
+    def _listed(self, families: Sequence[str], difficulties: Sequence[str], count: int | None) -> list[dict[str, Any]]:
         client = self.connection.client()
         total = client.num_tasks(self.split, self.world)
         every = [task for start in range(0, total, PAGE) for task in client.tasks(self.split, start, start + PAGE, self.world)]
@@ -136,9 +130,9 @@ class WardianSpec:
             task
             for task in every
             if (not families or task["family"] in families) and (not difficulties or task["difficulty"] in difficulties)
-        ]
+        ][:count]
         if not found:
-            raise ValueError(f"tasks: {self.world} lists none of {', '.join(families)} that is {' or '.join(difficulties)}")
+            raise ValueError(f"tasks: of {total} in the split {self.split} of {self.world}, families, difficulties and count leave none")
         return found
 
 

@@ -24,6 +24,7 @@ from wardian.trainers.trl.staleness import staleness, version_number
         ({"split": "heldout"}, "split: the server has no 'heldout'; it has train"),
         ({"families": ["birds"]}, "family: the server has no 'birds'; it has echoes"),
         ({"difficulties": ["extreme"]}, "difficulty: the server has no 'extreme'; it has easy, hard, medium"),
+        ({"difficulties": ["easy"], "count": 0}, "families, difficulties and count leave none"),
         ({"call_format": "xml"}, "call_format: the server has no 'xml'; it has json"),
     ],
 )
