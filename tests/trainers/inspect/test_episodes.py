@@ -13,6 +13,7 @@ from inspect_ai.model import ChatMessage
 from inspect_ai.tool import ToolCall, ToolInfo
 
 from tests.trainers.inspect.scripted import Script, Turn, asked, first, model, output_of, solves, turns
+from tests.trainers.serving import FAULTY
 from wardian.envs.errors import TaskError
 from wardian.envs.registry import load_world
 from wardian.envs.splits import Split
@@ -22,7 +23,6 @@ from wardian.rollouts.recording import tool_schemas
 from wardian.trainers.inspect import EpisodeTools, grounds, wardian_task
 from wardian.trainers.inspect.making import episode_seed
 
-FAULTY = "worlds:faulty"
 Run = Callable[..., EvalLog]
 
 

@@ -1,7 +1,6 @@
 """One form for both clients of the Model Context Protocol, so that the same tests run with mcp 2.3 and mcp 1.30."""
 
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from ..serving import FAULTY, WARDIAN
+
 HERE = Path(__file__).parent
-WARDIAN = os.environ.get("WARDIAN_BIN") or str(Path(sys.executable).parent / "wardian")
 MODERN = version("mcp").startswith("2.")
 MODES = ("auto", "legacy") if MODERN else ("legacy",)
 """The sessionless protocol, and the one with a handshake."""
@@ -140,4 +140,4 @@ def worlds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """One episode whose word is to be echoed once."""
-    return [WARDIAN, "mcp", "worlds:faulty", "echoes/easy/seed-0", "--out", str(tmp_path / "out"), "--checkpoint", "agent-1"]
+    return [WARDIAN, "mcp", FAULTY, "echoes/easy/seed-0", "--out", str(tmp_path / "out"), "--checkpoint", "agent-1"]

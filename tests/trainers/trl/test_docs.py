@@ -1,7 +1,6 @@
 """The page on TRL: its files are written and its commands are run, with a model of our own in place of one from a hub."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +8,11 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 import wardian
+from tests.trainers.pages import BLOCK, TOP
 from tests.trainers.serving import served
 from tests.trainers.trl import tiny
 
-PAGE = Path(__file__).parents[3] / "docs" / "trainers" / "trl.md"
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+BLOCKS = BLOCK.findall((TOP / "docs" / "trainers" / "trl.md").read_text())
 FILES = {body.split("\n")[0].removeprefix("# "): body for kind, body in BLOCKS if kind == "python"}
 COMMANDS = [line for kind, body in BLOCKS if kind == "bash" for line in body.strip().split("\n")]
 ADDRESS, MODEL = "http://127.0.0.1:8931", "Qwen/Qwen3-0.6B"

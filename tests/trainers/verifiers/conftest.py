@@ -5,19 +5,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio.from_thread import start_blocking_portal
 
 import wardian
-from tests.trainers.serving import HERE
-from wardian.rollouts.inference.fake import FakeEndpoint, Script
+from tests.trainers.serving import HERE, WARDIAN
 
 BIN = Path(sys.prefix) / "bin"
-WARDIAN = os.environ.get("WARDIAN_BIN") or str(BIN / "wardian")
 KEY = "MODEL_API_KEY"
 
 
@@ -56,13 +52,6 @@ def run(command: list[str], *, cwd: Path | None = None, **environment: str) -> s
     done = subprocess.run(command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
-
-
-@contextmanager
-def endpoint(script: Script) -> Iterator[str]:
-    """The address of a model that follows `script`."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(FakeEndpoint(script).serve()) as fake:
-        yield fake.base_url
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.trainers.serving import served
+from tests.trainers.endpoints import endpoint
+from tests.trainers.serving import WARDIAN, served
 from wardian.envs.registry import load_world
 
-from .conftest import BIN, KEY, WARDIAN, counted, endpoint, episodes_in, run
+from .conftest import BIN, KEY, counted, episodes_in, run
 from .player import Solver
 
 TOP = Path(__file__).parents[3]
