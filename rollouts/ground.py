@@ -15,9 +15,8 @@ from wardian.sandbox.cell import CellSpec, Tier
 from wardian.sandbox.database.base import Template
 from wardian.sandbox.database.choice import DatabaseChoice, open_template
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import CellUnavailable
 from wardian.sandbox.pool import CellPool
-from wardian.sandbox.probe import probe
+from wardian.sandbox.probe import best_tier
 from wardian.sandbox.reap import reap
 from wardian.tools.faults import FaultProfile
 
@@ -102,7 +101,4 @@ async def _spec(world: WorldDefinition, engine: Engine, tier: Tier | None, image
     spec = await anyio.to_thread.run_sync(cell_spec, world, tier or Tier.CHAMBER, None, image)
     if tier is not None:
         return spec
-    found = await probe(engine, spec.image)
-    if found.tier is None:
-        raise CellUnavailable(f"no restore tier works on this engine: {found.reason}; see `wardian doctor`")
-    return replace(spec, tier=found.tier)
+    return replace(spec, tier=await best_tier(engine, spec.image))

@@ -10,7 +10,7 @@ from typing import Any
 from wardian.sandbox.cell import Cell, CellSpec, Command, ExecOutcome, Limits, Tier
 from wardian.sandbox.docker_cell import make_cell
 from wardian.sandbox.engine import Engine
-from wardian.sandbox.errors import SandboxError
+from wardian.sandbox.errors import CellUnavailable, SandboxError
 from wardian.sandbox.files import FileEntry, FileLayer
 
 UID = 19999
@@ -56,6 +56,19 @@ async def probe(engine: Engine, image: str, runtime: str | None = None) -> TierR
         finally:
             await cell.stop()
     return _report(info, None, "; ".join(failures), redirect_dir=False)
+
+
+async def best_tier(engine: Engine, image: str, runtime: str | None = None) -> Tier:
+    """The best tier that works, as `probe` finds it.
+
+    Raises:
+        EngineUnavailable: as `probe`.
+        CellUnavailable: none works.
+    """
+    found = await probe(engine, image, runtime)
+    if found.tier is None:
+        raise CellUnavailable(f"no restore tier works on this engine: {found.reason}; see `wardian doctor`")
+    return found.tier
 
 
 async def _try(cell: Cell) -> bool:

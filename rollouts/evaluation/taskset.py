@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from wardian.envs.definition import WorldDefinition
 from wardian.envs.splits import Split
@@ -50,10 +51,15 @@ class TaskSet:
         found = []
         for number, one in enumerate(self.tasks):
             for repeat in range(self.repeats):
-                rng = stream(one.seed, f"repeat/{repeat}")
+                rng = seeds_of(one.seed, repeat)
                 episode = f"{run}-{number * self.repeats + repeat:05d}"
                 found.append(Planned(episode, one.task_id, rng.getrandbits(32), policy, rng.getrandbits(32)))
         return found
+
+
+def seeds_of(seed: int, repeat: int) -> Random:
+    """What the seeds of an episode are drawn from, 32 bits each, in a repeat of a task, from 0: first its streams', then its policy's."""
+    return stream(seed, f"repeat/{repeat}")
 
 
 def task_set(

@@ -17,19 +17,19 @@ SHOWN_CHARS = 300
 @dataclass(frozen=True, slots=True)
 class Completion:
     text: str
-    calls: tuple[Json, ...]
+    calls: tuple[Json, ...] = ()
     """As the endpoint gave them, whatever is in them."""
-    finish: str
+    finish: str = ""
     """`stop`, `length`, `tool_calls`, ...; empty when it was not said."""
-    refusal: str
-    model: str
+    refusal: str = ""
+    model: str = ""
     """As the endpoint names it, which may say more than it was asked by; or empty."""
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    prompt_token_ids: tuple[int, ...] | None
-    token_ids: tuple[int, ...] | None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
     """Of the answer. Both where the server gives them (vLLM from 0.10.2, when asked by `return_token_ids`)."""
-    logprobs: tuple[float, ...] | None
+    logprobs: tuple[float, ...] | None = None
     """One for each token of the answer, where they were asked for; `None` when there are not as many as ids."""
 
 

@@ -81,15 +81,4 @@ def completion_of(output: ModelOutput, message: ChatMessageAssistant) -> Complet
         {"id": one.id, "function": {"name": one.function, "arguments": one.parse_error or json.dumps(one.arguments)}}
         for one in message.tool_calls or ()
     )
-    return Completion(
-        text=message.text,
-        calls=calls,
-        finish=FINISHES.get(output.stop_reason, output.stop_reason),
-        refusal="",
-        model=output.model,
-        prompt_tokens=None,
-        completion_tokens=None,
-        prompt_token_ids=None,
-        token_ids=None,
-        logprobs=None,
-    )
+    return Completion(message.text, calls, FINISHES.get(output.stop_reason, output.stop_reason))

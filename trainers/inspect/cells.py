@@ -10,7 +10,6 @@ from dataclasses import replace
 import anyio.to_thread
 
 from wardian.sandbox.cell import CellSpec, Limits, Tier
-from wardian.sandbox.errors import CellUnavailable
 from wardian.sandbox.pool import CellPool
 from wardian.sandbox.timeouts import Timeouts
 from wardian.trainers.inspect.config import CellConfig
@@ -32,7 +31,7 @@ async def open_cells(config: CellConfig, size: int) -> AsyncIterator[CellPool]:
         TaskError: there is no such world.
     """
     from wardian.sandbox.engine import Engine
-    from wardian.sandbox.probe import probe
+    from wardian.sandbox.probe import best_tier
     from wardian.sandbox.reap import reap
 
     engine = await Engine.open()
@@ -40,10 +39,7 @@ async def open_cells(config: CellConfig, size: int) -> AsyncIterator[CellPool]:
         await reap(engine)
         spec = await anyio.to_thread.run_sync(_spec, config)
         if config.tier is None:
-            found = await probe(engine, spec.image)
-            if found.tier is None:
-                raise CellUnavailable(f"no restore tier works on this engine: {found.reason}; see `wardian doctor`")
-            spec = replace(spec, tier=found.tier)
+            spec = replace(spec, tier=await best_tier(engine, spec.image, config.runtime))
         async with CellPool(spec, size, engine=engine) as pool:
             yield pool
     finally:

@@ -1,5 +1,6 @@
 """What kind of cells a sandbox of Inspect's is."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,11 @@ class CellConfig(BaseModel):
     """Files that a sample may write."""
     processes: Annotated[int, Field(ge=8)] = 256
     cpus: Annotated[float, Field(gt=0)] = 1.0
+
+
+def default_places() -> int:
+    """Samples at once, where nothing else is said: two for each processor."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def config_from(given: Any) -> CellConfig:

@@ -1,6 +1,5 @@
 """An Inspect task from a world: its data set, and what happens before and after each sample."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -19,10 +18,10 @@ from wardian.envs.splits import split_named
 from wardian.envs.versions import env_version
 from wardian.rollouts.chat import opening as opening_messages
 from wardian.rollouts.errors import UsageProblem
-from wardian.rollouts.evaluation.taskset import EvalTask, TaskSet, task_set
+from wardian.rollouts.evaluation.taskset import EvalTask, TaskSet, seeds_of, task_set
 from wardian.sandbox.cell import Tier
-from wardian.sandbox.streams import stream
 from wardian.trainers.inspect.agent import wardian_agent
+from wardian.trainers.inspect.config import default_places
 from wardian.trainers.inspect.grounds import Opening, Rules, close_after_runs, rise, sit
 from wardian.trainers.inspect.playing import EpisodeFailed
 from wardian.trainers.inspect.scoring import world_state
@@ -63,7 +62,7 @@ def make_task(asked: Asked, agent: Solver | Agent | None) -> Task:
         raise UsageProblem("tasks, limit: at least 1 is needed; step_s: above 0")
     families = (asked.family,) if asked.family else ()
     chosen = task_set(world, split=split, tasks=asked.tasks, repeats=1, seed=asked.seed, families=families, difficulty=asked.difficulty)
-    opening = Opening(asked.world, asked.cells or 2 * (os.cpu_count() or 1), Tier(asked.tier) if asked.tier else None, asked.image)
+    opening = Opening(asked.world, asked.cells or default_places(), Tier(asked.tier) if asked.tier else None, asked.image)
     rules = Rules(asked.faults, MalformedPolicy(asked.malformed), split.value, asked.step_s)
     close_after_runs()
     return Task(
@@ -113,7 +112,7 @@ def messages_of(rendered: str) -> Iterator[ChatMessage]:
 
 def episode_seed(seed: int, epoch: int) -> int:
     """Of the episode's streams in an epoch, from 1: the same as that of the repeat under `wardian eval`."""
-    return stream(seed, f"repeat/{epoch - 1}").getrandbits(32)
+    return seeds_of(seed, epoch - 1).getrandbits(32)
 
 
 @solver

@@ -1,6 +1,5 @@
 """One sample's episode, from the borrowed place to the score."""
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,8 +9,6 @@ from wardian.envs.action import Action, Message, Step, ToolCalls
 from wardian.envs.environment import ToolEnvironment
 from wardian.envs.observation import parted
 from wardian.tools.contract import Json, ToolCall
-
-_log = logging.getLogger(__name__)
 
 OVER = "The episode is over; this call was not run."
 

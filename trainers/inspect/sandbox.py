@@ -12,7 +12,6 @@ What differs from Inspect's own providers, each for a reason:
 """
 
 import asyncio
-import os
 import posixpath
 import shlex
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ from wardian.sandbox.files import FileEntry, FileKind, FileLayer
 from wardian.sandbox.lease import Lease
 from wardian.sandbox.pool import CellPool
 from wardian.trainers.inspect.cells import POOLS, open_cells
-from wardian.trainers.inspect.config import CellConfig, config_from
+from wardian.trainers.inspect.config import CellConfig, config_from, default_places
 from wardian.trainers.inspect.problems import could_not_start, file_error
 
 LONGEST_S = 3600.0
@@ -62,8 +61,8 @@ class CellSandbox(SandboxEnvironment):
 
     @classmethod
     def default_concurrency(cls) -> int:
-        """Samples at once, where nothing else is said: two for each processor."""
-        return 2 * (os.cpu_count() or 1)
+        """Samples at once, where nothing else is said."""
+        return default_places()
 
     @classmethod
     def config_files(cls) -> list[str]:

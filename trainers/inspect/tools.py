@@ -38,19 +38,19 @@ def tool_of(schema: dict[str, Json], run: Run) -> ToolDef:
     for name, parameter in info.parameters.properties.items():
         parameter.description = parameter.description or name.replace("_", " ")
 
-    async def execute(**kwargs: Any) -> str:
-        return await run(info.name, kwargs)
-
-    return ToolDef(execute, info.name, info.description, info.parameters, parallel=False, max_output=UNSHORTENED)
+    return _tool(info, run)
 
 
 def unchecked(name: str, run: Run) -> ToolDef:
     """Stands in for the tool of a call, so that the environment, and not Inspect, judges whether there is such a one, and its arguments."""
+    return _tool(ToolInfo(name=name, description=name, parameters=ToolParams(additionalProperties=True)), run)
 
+
+def _tool(info: ToolInfo, run: Run) -> ToolDef:
     async def execute(**kwargs: Any) -> str:
-        return await run(name, kwargs)
+        return await run(info.name, kwargs)
 
-    return ToolDef(execute, name, name, ToolParams(additionalProperties=True), parallel=False, max_output=UNSHORTENED)
+    return ToolDef(execute, info.name, info.description, info.parameters, parallel=False, max_output=UNSHORTENED)
 
 
 class EpisodeTools(ToolSource):

@@ -57,16 +57,16 @@ class _Finishing:
         self.schemas, self.instructions = handle.schemas, handle.instructions
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> Answer:
-        with anyio.CancelScope(shield=True):
-            answer = await self._handle.call(name, arguments)
-        return answer  # noqa: RET504 - to a type checker, the scope may end without one
+        return await _to_its_end(self._handle.call(name, arguments))
 
     async def refuse(self, raw: str, reason: str) -> Answer:
-        with anyio.CancelScope(shield=True):
-            answer = await self._handle.refuse(raw, reason)
-        return answer  # noqa: RET504 - as above
+        return await _to_its_end(self._handle.refuse(raw, reason))
 
     async def say(self, text: str) -> Answer:
-        with anyio.CancelScope(shield=True):
-            answer = await self._handle.say(text)
-        return answer  # noqa: RET504 - to a type checker, the scope may end without one
+        return await _to_its_end(self._handle.say(text))
+
+
+async def _to_its_end(asked: Awaitable[Answer]) -> Answer:
+    with anyio.CancelScope(shield=True):
+        answer = await asked
+    return answer  # noqa: RET504 - to a type checker, the scope may end without one

@@ -25,8 +25,7 @@ class Lease:
             CapacityReached: there was no room in all that time.
             ServerError: as `Client.lease`.
         """
-        body = {"session_id": self.name, "world": world, "policy_version": policy_version}
-        made = await asked_again(wait_s, lambda: self.client.server.ask("POST", "/sessions", body))
+        made = await asked_again(wait_s, lambda: self.client.lease(self.name, world=world, policy_version=policy_version))
         return float(made["ttl_s"])
 
     async def reset(self, task_id: str, seed: int, wait_s: float) -> Turn:

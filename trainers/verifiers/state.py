@@ -63,8 +63,8 @@ class WardianState(vf.State):
     """Name of the lease; empty when there is none, or no more."""
     ttl_s: float = 300.0
     """After so long without use the lease lapses."""
-    token: str = Field("", repr=False)
-    """Of the server. Handed to the tool server here, so that no program of the model has it in its environment."""
+    token: str | None = Field(None, repr=False)
+    """Of the server, where it wants one. Handed to the tool server here, so that no program of the model has it in its environment."""
     opening: str = ""
     """What the agent reads first."""
     tools: list[dict[str, Any]] = Field(default_factory=list)

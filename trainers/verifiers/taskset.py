@@ -70,7 +70,7 @@ class WardianTask(vf.Task[WardianData, WardianState, WardianTaskConfig]):
     async def setup(self, trace: vf.Trace) -> None:
         """Lease a session and begin the episode."""
         token, config = token_in(self.config.token_env), self.config
-        async with wardian.connect(config.url, token or None) as client:
+        async with wardian.connect(config.url, token) as client:
             lease = Lease(client, trace.id)
             ttl_s = await lease.make(self.data.world, trace.agent.config.model or "", config.wait_s)
             try:
@@ -159,7 +159,7 @@ class WardianTask(vf.Task[WardianData, WardianState, WardianTaskConfig]):
 
     @asynccontextmanager
     async def _lease(self, trace: vf.Trace) -> AsyncIterator[Lease]:
-        async with wardian.connect(self.config.url, trace.state.token or None) as client:
+        async with wardian.connect(self.config.url, trace.state.token) as client:
             yield Lease(client, trace.state.session)
 
 
@@ -177,7 +177,7 @@ class WardianTaskset(vf.Taskset[WardianTask, WardianConfig]):
             ValueError: it serves another version of the world.
         """
         config = self.config
-        with wardian.connect(config.url, token_in(config.token_env) or None) as client:
+        with wardian.connect(config.url, token_in(config.token_env)) as client:
             self._must_be_served(client.info())
             for start in range(0, client.num_tasks(config.split, self.WORLD), PAGE):
                 for listed in client.tasks(config.split, start, start + PAGE, self.WORLD):
@@ -203,6 +203,6 @@ class WardianTaskset(vf.Taskset[WardianTask, WardianConfig]):
         return [WardianToolset(WardianToolsetConfig(server=config.url))]
 
 
-def token_in(variable: str) -> str:
-    """The token; empty where the variable is not set, as for a server on this machine."""
-    return os.environ.get(variable, "")
+def token_in(variable: str) -> str | None:
+    """The token; `None` where the variable is not set, or empty, as for a server on this machine."""
+    return os.environ.get(variable) or None

@@ -62,7 +62,7 @@ class WardianToolset(vf.Toolset[WardianToolsetConfig, WardianState]):
 
     def _connected(self) -> Client:
         if self._client is None:
-            self._client = Client(Server(self.config.server, self.state.token or None))
+            self._client = Client(Server(self.config.server, self.state.token))
             self._exit_stack.push_async_callback(self._client.close)
         return self._client
 

@@ -48,7 +48,7 @@ def mcp(
     malformed: options.Malformed = "recover",
     split: Annotated[str, typer.Option(help="What the task must be of: train, eval, heldout, or all.")] = Split.TRAIN.value,
     tier: options.TierName = "auto",
-    image: Annotated[str | None, typer.Option(help="What the cell runs: an image of `wardian image adopt`.")] = None,
+    image: options.Image = None,
     checkpoint: Annotated[str, typer.Option(help="Which program or weights play, for the trajectory.")] = "",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the trajectory; each episode adds a file.", parser=folder, metavar="DIR")
