@@ -1677,6 +1677,8 @@ def whole(descriptor: int) -> bytes:
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
 
 
+REHEARSED = b'[[1, "a", "directory", 448, -1, -1, 0, null, {}], [2, "b", "file", 384, -1, -1, 0, [8, [[0, 8]]], {}]]'
+"""A table of sealed files, and their data as well: any eight bytes will do."""
 LISTED_LEFT = 50
 """Processes, or other things, that one seal names as left out."""
 
@@ -1879,7 +1881,7 @@ class Init:
         os.chdir(upper)
         os.chroot(".")
         top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.found_in(top, base)  # brings the pages in that it needs, where there is time
+        self.rehearse(top, base)
         table, data = self.awaited()
         rows = json.loads(whole(table))
         if not self.redirect and any(OVERLAY[1] in row[8] for row in rows):
@@ -1890,6 +1892,20 @@ class Init:
         Provenance(base, settings.uid, rows).check()
         os.write(said, b"+")
         return self.found_in(top, base)
+
+    def rehearse(self, top: int, base: int) -> None:
+        """Lay a folder with a file, look at it, and remove it, while there is time: that brings in the pages which a forked process touches
+        when it does so first.
+        """
+        data = os.memfd_create("rehearsal", os.MFD_CLOEXEC)
+        os.write(data, REHEARSED)
+        rows = json.loads(whole(data))
+        laying = Laying(top, self.settings.uid, rows, data, over=False)
+        laying.lay()
+        Provenance(base, self.settings.uid, []).check()
+        json.dumps(self.found_in(top, base))
+        laying.clear(top, rows[0][1], keep_directory=False)
+        os.close(data)
 
     def found_in(self, top: int, base: int) -> tuple[str, dict[str, tuple[Any, ...] | None]]:
         """Digest of what stands in an upper layer, and its manifest."""
