@@ -164,6 +164,8 @@ def test_a_lease_is_made_once_and_closed_once(url: str) -> None:
     made = [httpx2.post(f"{url}/sessions", json={"session_id": "twice"}).json() for _ in range(2)]
     assert [one["created"] for one in made] == [True, False]
     assert made[0]["policy_token"] == made[1]["policy_token"]
+    first, second = (httpx2.post(f"{url}/sessions/twice/reset", json={"task_id": TASK}).json()["metadata"] for _ in range(2))
+    assert first["policy_token"] == made[0]["policy_token"] != second["policy_token"]
     assert httpx2.post(f"{url}/sessions/twice/heartbeat").json()["session_id"] == "twice"
     assert [httpx2.delete(f"{url}/sessions/twice").json()["closed"] for _ in range(2)] == [True, False]
     assert httpx2.get(f"{url}/sessions/twice").status_code == 404

@@ -1,5 +1,6 @@
 """A world for tests of servers and adapters, `worlds:faulty`: no cell, a call that is refused, a slow one, and one that breaks us."""
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -168,6 +169,17 @@ async def stubborn(context: ToolContext, args: SlowArguments) -> Json:
     with anyio.CancelScope(shield=True):
         await anyio.sleep(args.seconds)
     return {"slept_s": args.seconds}
+
+
+async def blocking(context: ToolContext, args: SlowArguments) -> Json:
+    time.sleep(args.seconds)  # noqa: ASYNC251 - what a tool must not do
+    return {"slept_s": args.seconds}
+
+
+def blocking_world() -> WorldDefinition:
+    """`worlds:blocking_world`: with one more tool, which blocks its thread, and with it the event loop."""
+    tool = Tool("blocking", "Answer after so many seconds, and let nobody else do anything.", SlowArguments, blocking, errors=())
+    return replace(faulty(), name="blocking", tools=(*TOOLS, tool))
 
 
 def stubborn_world() -> WorldDefinition:

@@ -41,6 +41,8 @@ class Turn:
     split: str = ""
     episode_id: str = ""
     step: int = 0
+    policy_token: str = field(default="", repr=False)
+    """Opens this episode's tools, and no later one's, to an agent program; of a reset or restore alone."""
 
 
 def turn_of(data: Mapping[str, Any]) -> Turn:
@@ -67,6 +69,7 @@ def turn_of(data: Mapping[str, Any]) -> Turn:
         split=told.get("split", ""),
         episode_id=told.get("episode_id", ""),
         step=told.get("step", 0),
+        policy_token=told.get("policy_token", ""),
     )
 
 

@@ -9,9 +9,11 @@ import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from math import inf
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import anyio
 from limits import RateLimitItemPerSecond
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
@@ -63,6 +65,7 @@ class Access:
         self._rpc = frozenset(f"{prefix}{RPC}" for prefix in prefixes)
         self._token = token
         self._most = limits.message_bytes
+        self._request_s = limits.request_s
         self._throttle = Throttle(limits.rate)
         self._counters = counters
 
@@ -98,21 +101,27 @@ class Access:
         stated = headers.get(b"content-length", "0")
         if not stated.isdigit() or int(stated) > self._most:
             raise self._too_large()
-        got = 0
+        got, whole, late, until = 0, False, False, anyio.current_time() + self._request_s
 
         async def measured() -> MutableMapping[str, Any]:
-            nonlocal got
-            message = await receive()
+            nonlocal got, whole, late
+            message: MutableMapping[str, Any] = {"type": "http.disconnect"}
+            with anyio.CancelScope(deadline=inf if whole else until) as scope:
+                message = await receive()
+            late = scope.cancelled_caught
             got += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             return message if got <= self._most else {"type": "http.disconnect"}
 
         async def sent(message: MutableMapping[str, Any]) -> None:
-            if got <= self._most:
+            if got <= self._most and not late:
                 await send(message)
 
         await self._app(scope, measured, sent)
         if got > self._most:
             raise self._too_large()
+        if late:
+            raise Problem(Code.VALIDATION_ERROR, f"the body was not there within {self._request_s:g} s", status=408)
 
     def _too_large(self) -> Problem:
         return Problem(Code.VALIDATION_ERROR, f"the request is larger than {self._most} bytes", status=413)

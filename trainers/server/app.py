@@ -6,6 +6,7 @@ from contextlib import ExitStack, asynccontextmanager
 import anyio
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket
 
@@ -82,9 +83,31 @@ def application(sessions: Sessions, options: ServeOptions) -> Access:
 
     async def misread(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return await told(request, Problem(Code.INVALID_JSON, f"Invalid JSON: {first['ctx']['error']}"))
+        if first["loc"] == ("body",) and isinstance(error.body, bytes):
+            given = request.headers.get("content-type", "none")
+            fix = "send JSON with the header Content-Type: application/json"
+            return await told(request, Problem(Code.VALIDATION_ERROR, f"content-type: {given} is not JSON's; {fix}", status=415))
         text = "; ".join(f"{'.'.join(map(str, one['loc'][1:])) or 'body'}: {one['msg']}" for one in error.errors()[:20])
         return await told(request, Problem(Code.VALIDATION_ERROR, f"Invalid request: {text}"))
 
+    async def unrouted(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        match error.status_code:
+            case 404:
+                problem = Problem(Code.UNKNOWN_TYPE, f"path: no route {request.url.path}; /openapi.json lists them", status=404)
+            case 405:
+                ways = (error.headers or {}).get("Allow", "")
+                problem = Problem(Code.UNKNOWN_TYPE, f"method: {request.method} is none of this route; it takes {ways}", status=405)
+            case _:
+                problem = Problem(Code.INVALID_JSON, f"Invalid request: {error.detail}", status=error.status_code)
+        answer = await told(request, problem)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    app.add_exception_handler(HTTPException, unrouted)
     for kind in (Problem, EnvsError, SandboxError, UsageProblem):
         app.add_exception_handler(kind, told)
     app.add_exception_handler(RequestValidationError, misread)

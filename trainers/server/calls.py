@@ -6,7 +6,7 @@ from typing import Any
 
 from wardian.tools.contract import Json
 from wardian.trainers.server.episodes import INSTALLED
-from wardian.trainers.server.problems import Code, Problem
+from wardian.trainers.server.problems import Code, Problem, no_session
 from wardian.trainers.server.session import Session, Work
 from wardian.trainers.server.sessions import Sessions
 from wardian.trainers.server.wire import Fork, Key, Reset, action_of, checked
@@ -44,6 +44,8 @@ async def carry_out(sessions: Sessions, session: Session, kind: str, data: Any =
         Problem: as `Session.answer`; or `data` is not what that takes, which names the field.
     """
     if kind in ("state", "heartbeat"):
+        if session.closed:
+            raise no_session(session.name)
         session.touch()
         return session.described()
     return await session.answer(kind, call_id, _work(sessions, session, kind, {} if data is None else data))

@@ -28,6 +28,8 @@ from wardian.trainers.server.wire import Lease, checked
 
 _log = logging.getLogger(__name__)
 TAKEN_OVER = 4409
+LEFT_S = 1.0
+"""A socket whose lease has ended is told so if it asks within that; then it is closed."""
 CLOSE_CHARS = 512
 FRAMES_AHEAD = 16
 """So many frames of one socket are read while one is answered."""
@@ -118,8 +120,14 @@ class Sockets:
                 else:
                     self._loosen(socket, session)
 
+        async def leave() -> None:
+            await session.ended.wait()
+            await anyio.sleep(LEFT_S)
+            group.cancel_scope.cancel()
+
         async with anyio.create_task_group() as group, texts:
             group.start_soon(read)
+            group.start_soon(leave)
             async for text in texts:
                 if _closes(text) or not await _say(socket, await self._reply(socket, session, text)):
                     break

@@ -25,6 +25,10 @@ class Limits:
     """Every lease ends then."""
     drain_s: float = 30.0
     """How long leases may go on after SIGTERM."""
+    end_s: float = 60.0
+    """How long the end itself may take after that; what blocks for longer is left behind."""
+    request_s: float = 30.0
+    """Within that the head of a request must be there, and then its body."""
     message_bytes: int = 16 << 20
     """Of one frame or body."""
     rate: int = 5_000

@@ -66,6 +66,8 @@ class Problem(Exception):
 def answered(problem: Problem) -> JSONResponse:
     """As a request is answered."""
     headers = {} if problem.retry_after_s is None else {"Retry-After": str(max(1, round(problem.retry_after_s)))}
+    if problem.status in (408, 413):  # what is left of the body is not read
+        headers["Connection"] = "close"
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse({"detail": problem.message, **problem.body()}, problem.status, headers)

@@ -78,13 +78,18 @@ class Course:
         return {**self._named, "step": self.steps}
 
 
-def begun(seen: Observation, course: Course, schemas: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """The reply to a reset, or to a restore."""
+def begun(seen: Observation, course: Course, schemas: Sequence[Mapping[str, Json]], policy_token: str) -> dict[str, Json]:
+    """The reply to a reset, or to a restore. `policy_token` opens the tools of this episode to an agent program."""
     return {
         "observation": {**_seen(seen), "tool_schemas": [dict(one) for one in schemas]},
         "reward": None,
         "done": False,
-        "metadata": {**course.named(), "total_reward": course.total, "reward_components": dict(course.components)},
+        "metadata": {
+            **course.named(),
+            "total_reward": course.total,
+            "reward_components": dict(course.components),
+            "policy_token": policy_token,
+        },
     }
 
 

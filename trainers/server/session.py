@@ -61,7 +61,7 @@ class Session:
     ttl_s: float = 300.0
     env: ToolEnvironment = field(init=False)
     policy_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    """Opens the tools of this lease's episode, and nothing else."""
+    """Opens the tools of this lease's present episode, its first one where none has begun, and nothing else."""
     created: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
     turns: anyio.Lock = field(default_factory=anyio.Lock)
@@ -71,6 +71,7 @@ class Session:
     had_socket: bool = False
     closed: str = ""
     """Why it ended; empty while it lives."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
     course: Course | None = None
     _episode_log: EpisodeLog | None = None
     _episodes: int = 0
@@ -95,6 +96,10 @@ class Session:
     def touch(self) -> None:
         """A sign of life."""
         self.used = time.monotonic()
+
+    def forgive(self, seconds: float) -> None:
+        """Leave time out of account in which the server heard nobody."""
+        self.used += seconds
 
     def lapsed(self) -> str:
         """Why it is over by the clock, if it is."""
@@ -134,6 +139,7 @@ class Session:
         if self.closed:
             return False
         self.closed = why
+        self.ended.set()
         self.shared.counters.closed(self.world.name, why)
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_S):
             await self._let_go()
@@ -342,12 +348,14 @@ class Session:
         self._write(lambda log: log.resume(lines))
 
     def _begin(self, course: Course) -> None:
+        if self.course is not None:  # an agent program of the episode before must not act in this one
+            self.policy_token = secrets.token_urlsafe(24)
         self.course, info = course, course.info
         self._episode_log = self.log.episode(course.episode_id, str(info.task.id), info.seed, self.policy_version)
 
     def _begun(self, seen: Observation) -> dict[str, Json]:
         assert self.course is not None
-        return replies.begun(seen, self.course, self.env.tool_schemas)
+        return replies.begun(seen, self.course, self.env.tool_schemas, self.policy_token)
 
     def _lines(self) -> tuple[Line, ...]:
         """Of the trajectory so far."""

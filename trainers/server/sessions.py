@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -145,8 +146,12 @@ class Sessions:
     async def sweep(self) -> None:
         """End leases that lapse, for ever."""
         while True:
+            began = time.monotonic()
             await anyio.sleep(SWEEP_S)
+            # An agent's query or a tool may have held up the event loop: signs of life that came meanwhile are still unread.
+            unheard_s = max(0.0, time.monotonic() - began - SWEEP_S)
             for session in list(self._open.values()):
+                session.forgive(unheard_s)
                 if why := session.lapsed():
                     _log.warning("lease %s of %s lapsed: %s", session.name, session.world.name, why)
                     self.shared.tasks.start_soon(self.end_lease, session, why)

@@ -62,6 +62,8 @@ def serve(
     grace_s: Annotated[float, typer.Option(help="A lease that lost its socket, and nobody took up again, ends after so long.")] = 30.0,
     lifetime_s: Annotated[float, typer.Option(help="Every lease ends after so long.")] = 3600.0,
     drain_s: Annotated[float, typer.Option(help="After SIGTERM, leases may go on for so long.")] = 30.0,
+    end_s: Annotated[float, typer.Option(help="The end itself may take so long; a tool that blocks for longer is left behind.")] = 60.0,
+    request_s: Annotated[float, typer.Option(help="Head and body of a request must each be there within so many seconds.")] = 30.0,
     rate: Annotated[int, typer.Option(min=1, help="Requests and frames of one caller, a second.")] = 5_000,
     message_mib: Annotated[int, typer.Option(min=1, max=1024, help="Of one frame or body.")] = 16,
     db: Annotated[str, typer.Option(help=f"Engine of the worlds' databases: {database.NAMES}.")] = "sqlite",
@@ -103,7 +105,9 @@ def _leasing(parameters: Mapping[str, Any], worlds: Sequence[WorldDefinition]) -
     for world in worlds:
         profile(parameters["faults"], world)
     room = min(SESSIONS, parameters["cells"] * len(worlds)) if any(world.needs_cell for world in worlds) else SESSIONS
-    given = {name: parameters[name] for name in ("step_s", "wait_s", "ttl_s", "grace_s", "lifetime_s", "drain_s", "rate")}
+    given = {
+        name: parameters[name] for name in ("step_s", "wait_s", "ttl_s", "grace_s", "lifetime_s", "drain_s", "end_s", "request_s", "rate")
+    }
     try:
         limits = Limits(sessions=parameters["sessions"] or room, message_bytes=parameters["message_mib"] << 20, **given)
     except ValueError as error:

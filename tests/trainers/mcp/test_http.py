@@ -111,7 +111,8 @@ async def test_what_we_break_is_an_error_of_the_protocol(
             problems.append(caught.value.data)  # type: ignore[attr-defined]
         state = lease.ask("")
         assert (state["failure_kind"], state["succeeded"], state["total_reward"]) == (kind, None, None)
-        lease.ask("/reset", {"task_id": TASK})
+    token = lease.ask("/reset", {"task_id": TASK})["metadata"]["policy_token"]
+    async with connect(mode, url=lease.address, token=token) as client:
         assert not (await client.call("echo", text="amber")).is_error
     assert problems == [{"episode_over": True, "scored": False, "failure_kind": kind}] * 2
 
@@ -131,6 +132,16 @@ async def test_a_program_is_asked_to_wait_where_the_trainer_acts(connect: Connec
         await anyio.sleep(0.3)
         busy = await client.call("echo", text="amber")
     assert (busy.is_error, "Try again" in busy.texts[0]) == (True, True)
+
+
+def test_a_token_ends_with_its_episode(lease: Lease) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    key = lease.ask("/snapshot", {})["snapshot"]
+    tokens = [lease.token]
+    for what, body in (("/reset", {"task_id": TASK}), ("/restore", {"snapshot": key})):
+        tokens.append(lease.ask(what, body)["metadata"]["policy_token"])
+        assert [asked(lease.address, request, token)[0] == 401 for token in tokens] == [True] * (len(tokens) - 1) + [False]
+    assert asked(f"{lease.url}/sessions", {"session_id": lease.name})[1]["policy_token"] == tokens[-1]
 
 
 def test_a_token_opens_its_own_episode_and_nothing_else(lease: Lease) -> None:
