@@ -76,10 +76,10 @@ class Server:
         return f"{prefix}e_{secrets.token_hex(8)}"
 
     @classmethod
-    def open(cls, url: str, room_bytes: int | None = None) -> "Server":
+    def open(cls, url: str, room_bytes: int | None = None, *, prepare: bool = True) -> "Server":
         """Connect, look what the server allows, drop what dead runs left, and make this process's login.
 
-        `room_bytes` is how much all databases may take, where that is known.
+        `room_bytes` is how much all databases may take, where that is known. Without `prepare` nothing on the server is changed.
 
         Raises:
             DatabaseLost: it cannot be reached, is too old, or its user is no superuser.
@@ -96,7 +96,8 @@ class Server:
             server.options += f" -c timezone_abbreviations={ZONES}"
         if server.version >= OWNER_RESTORES:
             server.options += " -c session_replication_role=origin"  # a function of an import may have said otherwise for its login
-        server.prepare()
+        if prepare:
+            server.prepare()
         return server
 
     def prepare(self) -> None:

@@ -114,7 +114,7 @@ def _reap_server(url: str, everything: bool, older_than_s: float | None, dry_run
         raise DatabaseLost(EXTRA)
     from wardian.sandbox.database.postgres.server import Server, reap_server
 
-    server = Server.open(url)
+    server = Server.open(url, prepare=False)
     try:
         return reap_server(server, everything=everything, older_than_s=older_than_s, dry_run=dry_run)
     finally:

@@ -100,6 +100,14 @@ def test_a_builder_that_fails_leaves_nothing_and_the_next_one_builds(server: Ser
     assert {name for name in names(server) - before if name.startswith(f"{PREFIX}b_")} == set()
 
 
+def test_who_only_looks_at_a_server_changes_nothing_on_it(postgres_url: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "prepare", lambda self: pytest.fail("it was prepared"))
+    looking = Server.open(postgres_url, prepare=False)
+    reap_server(looking, dry_run=True)
+    assert not {looking.login, looking.worker} & names(server, "ROLE")
+    looking.close()
+
+
 def test_a_builder_that_is_killed_half_way_holds_nobody_up_and_leaves_nothing(postgres_url: str) -> None:
     source = replace(load_world("toy").template, name=f"toy-{secrets.token_hex(4)}")
     builder = subprocess.Popen([sys.executable, "-c", HALF, postgres_url, source.name], stdout=subprocess.PIPE, text=True)
