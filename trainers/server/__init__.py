@@ -19,6 +19,6 @@ episodes    a lease's episode as a tool server
 catalog     tasks, schemas, health
 app         all of it as one application
 connections bounds of those that bring no request
-watchdog    the end of a process that a tool keeps from it
+watchdog    signals, and the end of a process that a tool keeps from it
 running     the process: address, signals, drain
 """

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -112,29 +111,25 @@ async def serve(app: App, listening: socket.socket, sessions: Sessions, limits: 
         server_header=False,
     )
     server = _Server(config)
-    got = 0
+    watchdog = Watchdog(limits.drain_s, limits.end_s)
+    watchdog.watch()
     async with anyio.create_task_group() as group:
 
-        async def listen() -> None:
-            nonlocal got
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                Watchdog(limits.drain_s, limits.end_s).watch()
-                async for number in signals:
-                    if got:
-                        server.should_exit = server.force_exit = True
-                        return
-                    got = int(number)
-                    group.start_soon(drain)
-
         async def drain() -> None:
+            await watchdog.first.wait()
             await sessions.drain()
             server.should_exit = True
 
-        group.start_soon(listen)
+        async def hurry() -> None:
+            await watchdog.second.wait()
+            server.should_exit = server.force_exit = True
+
+        group.start_soon(drain)
+        group.start_soon(hurry)
         group.start_soon(_tell, server, lambda: ready(Address(host, port)))
         await server.serve(sockets=[listening])
         group.cancel_scope.cancel()
-    return got
+    return watchdog.number
 
 
 class _Server(uvicorn.Server):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from wardian.envs.action import Observation
@@ -35,6 +36,7 @@ from wardian.trainers.server.worlds import ServedWorld
 _log = logging.getLogger(__name__)
 CLOSE_S = 10.0
 """How long the end of a lease waits for a call that is being given up."""
+SLOW_S = 0.02
 TIMEOUT = "timeout"
 """Failure kind: a call took longer than it may."""
 Work = Callable[[], Awaitable[dict[str, Json]]]
@@ -49,6 +51,10 @@ class Shared:
     shelf: Shelf
     tasks: TaskGroup
     """For what goes on after an answer was given."""
+    turnstile: anyio.Lock = field(default_factory=anyio.Lock)
+    """After a slow step the next ones begin one by one, and others are heard in between: an agent's query blocks the event loop."""
+    slow: bool = False
+    """Whether the latest step was."""
 
 
 @dataclass(eq=False, slots=True)
@@ -290,8 +296,12 @@ class Session:
             return {"observation": {"tools": replies.tool_list(self.schemas())}, "reward": None, "done": False, "metadata": {}}
         course = self._running()
         sampled = sampled_of(action)
+        if self.shared.slow:
+            async with self.shared.turnstile:
+                await anyio.lowlevel.checkpoint()
         began = time.perf_counter()
         step = await self.env.step(sampled.action)
+        self.shared.slow = time.perf_counter() - began > SLOW_S
         await self._must_be_wanted("step")
         took = time.perf_counter() - began
         self._write(lambda log: log.step(sampled, step, took * 1000))

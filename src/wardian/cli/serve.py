@@ -78,6 +78,7 @@ def serve(
     with errors_end_the_command():
         must_have_extra()
         from wardian.trainers.server.running import bound, log_lines
+        from wardian.trainers.server.watchdog import ended
 
         named = [(name, load_world(name)) for name in worlds]
         leasing = _leasing(parameters, [world for _, world in named])
@@ -86,6 +87,7 @@ def serve(
             log_lines()
             shown = {name: value for name, value in parameters.items() if name not in ("db_url", "token_file")}
             anyio.run(_serve, named, leasing, ground, listening, shown)
+            ended()
 
 
 def _leasing(parameters: Mapping[str, Any], worlds: Sequence[WorldDefinition]) -> "ServeOptions":

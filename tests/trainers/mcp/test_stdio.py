@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from wardian.envs.registry import load_world
-from wardian.rollouts.records import EpisodeEnd, StepRecord
+from wardian.rollouts.records import EpisodeEnd, EpisodeStart, StepRecord
 from wardian.rollouts.trajectory import TrajectoryLog
 from wardian.tools.schemas import openai_schema
 
@@ -52,6 +52,18 @@ async def test_an_episode_is_played_to_success(connect: Connect, mode: str, comm
     actions, end = played(tmp_path / "out")
     assert actions == ["fail", "no_such_tool", "slow", "echo", "said None", "said Done."]
     assert (end.succeeded, end.policy, end.policy_checkpoint) == (True, "mcp", "agent-1")
+
+
+async def test_an_episode_is_played_on_postgres(connect: Connect, newest: str, command: Sequence[str], tmp_path: Path) -> None:
+    async with connect(newest, command=[*command, "--db", "postgres"]) as client:
+        word = client.instructions.split("Echo the word ")[1].split(",")[0]
+        assert (await client.call("echo", text=word)).structured["result"] == {"texts": [word]}
+        await client.call("send_message", text="Done.")
+    (name,) = (log := TrajectoryLog.open(tmp_path / "out")).episodes
+    start = log.records(name)[0]
+    assert isinstance(start, EpisodeStart)
+    assert start.versions.database == "postgres"
+    assert played(tmp_path / "out")[1].succeeded
 
 
 async def test_the_task_is_there_for_every_kind_of_program(connect: Connect, newest: str, command: Sequence[str], tmp_path: Path) -> None:
