@@ -46,7 +46,8 @@ def _draft(path: Path, name: str, source: Source, left_out: tuple[LeftOut, ...],
     try:
         template = SqliteTemplate.from_file(path)
     except TemplateBroken as error:
-        raise ImportRefused(" ".join(str(error).replace(str(path), source.name).split())) from error
+        said = " ".join(str(error).removeprefix(f"{path}: ").replace(str(path), source.name).split())
+        raise ImportRefused(f"{source.name}: {said}") from error
     with closing(sqlite3.connect(path)) as raw:
         report = sqlite_inventory.inventory(raw, template.shapes[:-1])
         left_out = (*left_out, *sqlite_inventory.left_out_of(raw))

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from wardian.sandbox.database.imports.postgres_time import asks_for_time
-from wardian.sandbox.database.imports.report import NO_KEY, Column, Kind, LeftOut, Note, Report, Table
+from wardian.sandbox.database.imports.report import FOLLOWS, NO_KEY, Column, Kind, LeftOut, Note, Report, Table
 from wardian.sandbox.database.imports.values import ColumnDigests
 from wardian.sandbox.database.postgres.building import rows_of
 from wardian.sandbox.database.postgres.cells import SEQUENCES_WIRE, Wire, quoted, wire
@@ -69,6 +69,24 @@ _KEYS = """
         AND NOT EXISTS (SELECT 1 FROM unnest(i.indkey::int[]) k(attnum)
                         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum WHERE NOT a.attnotnull)
     ORDER BY c.relname, i.indisprimary DESC, i.indexrelid
+"""
+_PARTS = """
+    SELECT what, name FROM (
+        SELECT oid AS space FROM pg_namespace WHERE nspname = %s
+    ) n CROSS JOIN LATERAL (
+        SELECT CASE WHEN relkind IN ('v', 'm') THEN 'view' ELSE 'table' END, relname::text FROM pg_class
+            WHERE relnamespace = space AND relkind IN ('r', 'p', 'v', 'm')
+        UNION ALL SELECT 'column', relname || '.' || attname FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
+            WHERE relnamespace = space AND relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped
+        UNION ALL SELECT 'default', relname || '.' || attname FROM pg_attrdef JOIN pg_class c ON c.oid = adrelid
+            JOIN pg_attribute a ON a.attrelid = c.oid AND attnum = adnum WHERE relnamespace = space AND NOT attisdropped
+        UNION ALL SELECT 'constraint', relname || '.' || conname FROM pg_constraint JOIN pg_class c ON c.oid = conrelid
+            WHERE relnamespace = space
+        UNION ALL SELECT 'trigger', relname || '.' || tgname FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+            WHERE relnamespace = space AND NOT tgisinternal
+        UNION ALL SELECT 'function', proname::text FROM pg_proc WHERE pronamespace = space
+        UNION ALL SELECT 'type', typname::text FROM pg_type WHERE typnamespace = space AND typtype IN ('d', 'e', 'r')
+    ) p(what, name) ORDER BY 1, 2
 """
 _NOT_OF_EXTENSION = "NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = '{0}'::regclass AND e.objid = {1}.oid AND e.deptype = 'e')"
 _RELATIONS = (
@@ -138,8 +156,11 @@ def _one_schema(link: Link, schema: str) -> list[LeftOut]:
     ]
     if schema != "public":
         _move_extensions(link, schema)
+    before = link.execute(_PARTS, (schema,)).fetchall()
     for name in tables.keys() - {schema}:
         link.execute(f"DROP SCHEMA {quoted(name)} CASCADE".encode())
+    left = set(link.execute(_PARTS, (schema,)).fetchall())
+    gone += [LeftOut(what=what, name=name, why="it needs a schema that does not come") for what, name in before if (what, name) not in left]
     if schema != "public":
         link.execute(f"ALTER SCHEMA {quoted(schema)} RENAME TO public".encode())
     return [left for left in gone if not left.name.startswith("public, 0 ")]
@@ -177,7 +198,7 @@ def inventory(link: Link, trimmed: Mapping[str, int]) -> Report:
             numbered.add(table)
             continue
         if is_generated:
-            notes.append(Note(where=f"{table}.{name}", text="follows from other columns; it is not part of changes and fingerprints"))
+            notes.append(Note(where=f"{table}.{name}", text=FOLLOWS))
             continue
         default = f"GENERATED {'ALWAYS' if identity == 'a' else 'BY DEFAULT'} AS IDENTITY" if identity else default
         kind = _KINDS.get(base, Kind.OTHER)

@@ -9,7 +9,8 @@ _OWN = (
     " AND e.deptype = 'e')"
 )
 _CASTS = (
-    "SELECT format_type(c.castsource, NULL) || ' AS ' || format_type(c.casttarget, NULL) FROM pg_cast c WHERE c.castfunc <> 0 AND "
+    "SELECT format_type(c.castsource, NULL) || ' AS ' || format_type(c.casttarget, NULL) FROM pg_cast c WHERE c.castfunc <> 0 AND"
+    " NOT EXISTS (SELECT 1 FROM pg_depend i WHERE i.classid = 'pg_cast'::regclass AND i.objid = c.oid AND i.deptype = 'i') AND "
     + _OWN.format("c", "pg_cast")
     + " ORDER BY 1"
 )

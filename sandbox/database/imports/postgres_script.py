@@ -40,6 +40,7 @@ _WHY = {
     "limit": "an import has limits of its own",
     "extension": "this server has none of that name that an owner may create",
     "setting": "this server has none of that name",
+    "refused setting": "an owner of a database may not set it",
 }
 _IF_EXISTS = re.compile(r"\bIF (NOT )?EXISTS\b")
 _NATIONAL = re.compile(r"(?<![\w'])[nN]'((?:[^']|'')*+)'")
@@ -49,6 +50,8 @@ _NEEDS_FILES = ("\\i", "\\ir", "\\include", "\\include_relative", "\\copy", "\\l
 _GUARDS = ("\\restrict", "\\unrestrict")
 """Of pg_dump, against scripts that smuggle commands in: none is run here anyway."""
 _TABLE = re.compile(r"CREATE (GLOBAL |LOCAL |TEMP |TEMPORARY |UNLOGGED )*TABLE\b")
+_WRITES = re.compile(r"\b(?:INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
+"""What may write begins with a word of `_READS` too, and then may give no rows."""
 _READS = ("SELECT", "WITH", "VALUES", "TABLE", "SHOW")
 DUMP_BEGINS, DUMP_ENDS = "-- PostgreSQL database dump", "-- PostgreSQL database dump complete"
 
@@ -129,7 +132,7 @@ class PostgresScript:
             self._try(sql, "extension", _after(statement.text, r"EXTENSION(?:\s+IF\s+NOT\s+EXISTS)?"), statement.line)
         elif words[:1] == ("SET",):
             self._try(sql, "setting", " ".join(words[1:2]).lower(), statement.line)
-        elif words[:1] and words[0] in _READS:
+        elif words[:1] and words[0] in _READS and not _WRITES.search(statement.text):
             with self._link.cursor() as cursor:
                 for _ in cursor.stream(sql):
                     pass
@@ -152,7 +155,7 @@ class PostgresScript:
                 raise
             if inside:
                 self._link.execute("ROLLBACK TO SAVEPOINT wardian")
-            self._skip(what, name, line)
+            self._skip("refused setting" if what == "setting" and error.sqlstate == "42501" else what, name, line)
 
     def _copy(self, part: Copy) -> None:
         data = part.data.encode("latin-1")

@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
+FOLLOWS = "follows from other columns; it is not part of changes and fingerprints"
 NO_KEY = "it has no key: its rows are told apart by a number, which each engine gives by itself"
 
 

@@ -64,10 +64,15 @@ _SQLITE = rf"""
     | (?P<other> [0-9][A-Za-z0-9_.]*+ | [^{_LETTER}0-9\s'"`;/\[-]++ | . )
 """
 _TOKENS = {name: re.compile(text, re.VERBOSE | re.DOTALL) for name, text in (("postgres", _POSTGRES), ("sqlite", _SQLITE))}
+_OLD = re.compile(
+    _POSTGRES.replace("[eE]'(?:[^'\\\\]|\\\\.|'')*+' | '(?:[^']|'')*+'", "[eE]?'(?:[^'\\\\]|\\\\.|'')*+'"), re.VERBOSE | re.DOTALL
+)
+"""With `standard_conforming_strings` off: a backslash in any text takes the next character along."""
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _GO = re.compile(r"GO[ \t]*(?:\r?\n|\Z)", re.IGNORECASE)
 _DATA_END = re.compile(r"^\\\.[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
 _COPY = re.compile(r"\bFROM\s+STDIN\b", re.IGNORECASE)
+_OFF = re.compile(r"\b(?:off|false|0)\W*\Z", re.IGNORECASE)
 _BLOCKS = {"BEGIN": 1, "CASE": 1, "END": -1}
 _BODIES = {
     "postgres": re.compile(r"CREATE (OR REPLACE )?(FUNCTION|PROCEDURE)\b"),
@@ -94,6 +99,8 @@ class _Reader:
         at = 0
         while (at := self._past_space(at)) < len(self._script):
             part, at = self._command(at) or self._statement(at)
+            if isinstance(part, Statement) and part.words[:2] == ("SET", "STANDARD_CONFORMING_STRINGS"):
+                self._token = _OLD if _OFF.search(part.text) else _TOKENS[self._dialect]
             if isinstance(part, Statement) and part.words[:1] == ("COPY",) and _COPY.search(part.text):
                 data, at = self._data(at, part.line)
                 yield Copy(part, data)

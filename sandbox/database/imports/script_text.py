@@ -11,13 +11,15 @@ _LITERAL = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 _SIGNS = {
     "postgres": r"^\\(?:c|connect|restrict|set|copy|encoding)\b|PostgreSQL database (?:cluster )?dump|\bSERIAL\b|\bFROM\s+STDIN\b|\$\$"
     r"|::\w|\bCREATE\s+(?:SEQUENCE|EXTENSION|DOMAIN|TYPE|SCHEMA)\b|\bSET\s+search_path\b|\bpg_catalog\b|\bBYTEA\b|\bJSONB\b"
+    r"|\bINHERITS\s*\(|\bPARTITION\s+(?:BY|OF)\b|\bUNLOGGED\s+TABLE\b|\bEXCLUDE\s+USING\b|\bNOT\s+VALID\b|\bFLOAT[48]\b|\b(?:INT[48]|NUM|TS|TSTZ|DATE)RANGE\b"
+    r"|^SET\s+(?:CONSTRAINTS|TIME\s*ZONE|DateStyle|IntervalStyle|client_encoding|default_\w+)\b|\bCREATE\s+COLLATION\b"
     r"|\bTIMESTAMPTZ\b|\bTIMESTAMP\s+WITH(?:OUT)?\b|\bOWNER\s+TO\b|\bAS\s+IDENTITY\b|\bALTER\s+TABLE\s+ONLY\b|\bplpgsql\b|\bTEXT\[\]",
     "sqlite": r"^\s*PRAGMA\b|\bAUTOINCREMENT\b|\bWITHOUT\s+ROWID\b|\bsqlite_(?:sequence|master|schema|stat1)\b"
     r"|^\.(?:mode|import|open|read)\b"
     r"|\bINSERT\s+OR\s+(?:IGNORE|REPLACE)\b|\)\s*STRICT\s*;|\ABEGIN TRANSACTION;|\bCREATE\s+TABLE\s+\[",
-    "MySQL": r"/\*!\d|\bENGINE\s*=|\bAUTO_INCREMENT\b|\bUNSIGNED\b",
-    "SQL Server": r"\bIDENTITY\s*\(\s*\d|\[dbo\]|\bNVARCHAR\s*\(\s*MAX\b|\bSET\s+ANSI_NULLS\b",
-    "Oracle": r"\bVARCHAR2\b|\bNUMBER\s*\(\d",
+    "MySQL": r"/\*!\d|\bENGINE\s*=|\bAUTO_INCREMENT\b|\bUNSIGNED\b|^(?:UN)?LOCK\s+TABLES\b|\bDEFAULT\s+CHARSET\b|^SET\s+NAMES\b",
+    "SQL Server": r"\bIDENTITY\s*\(\s*\d|\]\s+(?:INT|BIGINT)\s+IDENTITY\b|\[dbo\]|\bNVARCHAR\s*\(\s*MAX\b|\bSET\s+ANSI_NULLS\b",
+    "Oracle": r"\bVARCHAR2\b|\bNUMBER\s*\(\d|\bNUMBER\s+(?:PRIMARY|NOT|NULL|DEFAULT)\b|\bSYSDATE\b",
 }
 _TABLES = re.compile(r"\bCREATE\s+(?:GLOBAL\s+|LOCAL\s+|TEMP(?:ORARY)?\s+|UNLOGGED\s+)*TABLE\b", re.IGNORECASE)
 

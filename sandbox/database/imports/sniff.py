@@ -123,6 +123,8 @@ def _form(path: Path, name: str) -> Form:
         _check_tar(path, name)
         return Form.ARCHIVE
     if (b"\x00" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))) or not _is_texty(head):
+        if any(not any(half) for half in (head[::2], head[1::2])):
+            raise ImportRefused(f"{name}: it seems to be UTF-16 without a mark; convert it: iconv -f UTF-16LE -t UTF-8")
         hint = "it may be encrypted (decrypt it first, with SQLCipher: sqlcipher_export), or of another program"
         raise ImportRefused(f"{name}: no database that can be read: it begins with {head[:12]!r}; {hint}")
     if path.stat().st_size > MAX_SCRIPT_BYTES:
@@ -146,6 +148,10 @@ def _check_head(head: bytes, name: str) -> None:
             raise ImportRefused(f"{name}: a pointer of {of} and not the file itself; fetch it: {fix}")
     if not head.strip(b"\x00"):
         raise ImportRefused(f"{name}: nothing but zeros; the file was never written, or its disk lost it")
+    if head.startswith(HEADER[:-1]) and not head.startswith(HEADER):
+        raise ImportRefused(f"{name}: a SQLite file that was copied as text: its zero bytes are gone; copy it again, as bytes")
+    if _unpacker(head):
+        raise ImportRefused(f"{name}: packed twice; unpack it once and import what is in it")
     for magic, what in _OTHER.items():
         if head.startswith(magic):
             raise ImportRefused(f"{name}: {what}")

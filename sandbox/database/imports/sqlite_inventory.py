@@ -3,7 +3,7 @@
 import re
 import sqlite3
 
-from wardian.sandbox.database.imports.report import NO_KEY, Column, Kind, LeftOut, Note, Report, Table
+from wardian.sandbox.database.imports.report import FOLLOWS, NO_KEY, Column, Kind, LeftOut, Note, Report, Table
 from wardian.sandbox.database.imports.values import ColumnDigests
 from wardian.sandbox.database.rows import Stored, TableShape
 from wardian.sandbox.database.sqlite.connection import quoted, rows_of
@@ -42,12 +42,14 @@ def inventory(raw: sqlite3.Connection, shapes: tuple[TableShape, ...]) -> Report
     tables = tuple(_table(raw, shape) for shape in shapes)
     counted = tuple(shape.name for shape in shapes if re.search(r"\bAUTOINCREMENT\b", texts[shape.name], re.IGNORECASE))
     notes = [note for table in tables for note in _notes(table, texts[table.name])]
+    notes += [note for table in tables for note in _generated(raw, table.name)]
     notes += [Note(where=name, text="AUTOINCREMENT: ids of removed rows are not given out again") for name in counted]
     notes += [
         Note(where=f"{kind} {name}", text=CHANCE if _CHANCE.search(sql) else "uses the world's time")
         for kind, name, _, sql in schema
         if kind in ("view", "trigger") and (_TIME.search(sql) or _CHANCE.search(sql))
     ]
+    notes += _views_that_fail(raw, named.get("view", ()))
     return Report(
         tables=tables,
         views=named.get("view", ()),
@@ -110,6 +112,21 @@ def _why_no_time(raw: sqlite3.Connection, table: str, column: str, kind: Kind, h
         f"SELECT {quoted(column)} FROM {quoted(table)} WHERE {quoted(column)} NOT GLOB ? LIMIT 1", (pattern,)
     ).fetchone()
     return "" if other is None else f"times as text such as {str(other[0])[:40]!r}; Postgres writes {example!r}"
+
+
+def _views_that_fail(raw: sqlite3.Connection, views: tuple[str, ...]) -> list[Note]:
+    notes = []
+    for name in views:
+        try:
+            raw.execute(f"SELECT * FROM {quoted(name)} LIMIT 0")
+        except sqlite3.Error as error:
+            notes.append(Note(where=f"view {name}", text=f"cannot be read: {error}"))
+    return notes
+
+
+def _generated(raw: sqlite3.Connection, table: str) -> list[Note]:
+    names = [name for _, name, *_, hidden in raw.execute(f"PRAGMA table_xinfo({quoted(table)})") if hidden in (2, 3)]
+    return [Note(where=f"{table}.{name}", text=FOLLOWS) for name in names]
 
 
 def _listed(classes: set[str]) -> str:

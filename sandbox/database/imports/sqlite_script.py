@@ -58,7 +58,6 @@ class _Run:
         for schema in ("main", "temp"):
             (page_bytes,) = raw.execute(f"PRAGMA {schema}.page_size").fetchone()
             raw.execute(f"PRAGMA {schema}.max_page_count = {MAX_BYTES // page_bytes}")
-        raw.execute("PRAGMA trusted_schema = OFF")
         raw.set_authorizer(self._authorize)
         raw.set_progress_handler(lambda: time.monotonic() > self._until, _STEPS)
 

@@ -22,7 +22,7 @@ from wardian.sandbox.database.postgres.capture import TAKE
 from wardian.sandbox.database.postgres.cells import Wire, quoted
 from wardian.sandbox.database.postgres.dialect import PostgresEngine
 from wardian.sandbox.database.postgres.frozen import FrozenCopy, Moment, window_of
-from wardian.sandbox.database.postgres.links import Link
+from wardian.sandbox.database.postgres.links import AS_BEGUN, FORMS, Link
 from wardian.sandbox.database.postgres.problems import DISK_FULL, lost, problem_of
 from wardian.sandbox.database.postgres.resources import Copy
 from wardian.sandbox.database.postgres.roles import TOOLS
@@ -98,7 +98,11 @@ class PostgresDatabase(JournalledDatabase):
     def _commit(self) -> None:
         if self._raw.info.transaction_status == TransactionStatus.INERROR:
             raise rolled_back()
-        cursor = self._raw.execute(f"RESET ROLE; {self._take()}".encode())
+        forms = FORMS if self._sealed.timed else ""
+        cursor = self._raw.execute(f"RESET ROLE; {forms}{self._take()}".encode())
+        for name, begun in AS_BEGUN.items() if forms else ():
+            cursor.nextset()
+            _check_form(name, begun, *cursor.fetchone() or ("",))
         cursor.nextset()
         self._committed(cursor.fetchall())
 
@@ -213,6 +217,15 @@ class PostgresDatabase(JournalledDatabase):
         if self._connection is not None:
             self._connection.close()
         self._copy.close()
+
+
+def _check_form(name: str, begun: str, found: str) -> None:
+    """Look at a setting that values are written or read by. Undoing the call sets it back."""
+    if found != begun:
+        raise DatabaseProblem(
+            DatabaseProblemKind.FORBIDDEN,
+            f"a function or trigger of this database left {name} at {found!r}, not {begun!r}; nothing was done",
+        )
 
 
 def _rows(window: Window) -> bytes:

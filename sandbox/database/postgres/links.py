@@ -34,7 +34,7 @@ _SESSION = {
     "idle_in_transaction_session_timeout": IDLE_S * 1000,
     "search_path": "public",
     "TimeZone": "UTC",
-    "DateStyle": "ISO",
+    "DateStyle": "ISO,MDY",
     "IntervalStyle": "iso_8601",
     "bytea_output": "hex",
     "extra_float_digits": 1,
@@ -43,6 +43,11 @@ _SESSION = {
     "max_parallel_workers_per_gather": 0,
     "synchronize_seqscans": "off",
 }
+_FORMS = ("search_path", "TimeZone", "DateStyle", "IntervalStyle", "bytea_output", "extra_float_digits")
+FORMS = "".join(f"SHOW {name}; " for name in _FORMS)
+"""Asks for the settings that values are written by, and read by. A function of an import may set them for all that follows."""
+AS_BEGUN = {name: str(_SESSION[name]).replace(",", ", ") for name in _FORMS}
+"""What a session of ours answers."""
 SESSION = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
 
 

@@ -82,6 +82,7 @@ def image_of_file(path: Path) -> Built:
         with _workbench(raw):
             _check_sound(raw)
             shapes = (*_found_shapes(raw, path), SEQUENCES)
+            _check_references(raw, path)
             _mark_circles(raw, path)
             views = (row[0] for row in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'view'"))
             return _sealed(raw, shapes, frozenset((*(shape.name for shape in shapes[:-1]), *views)))
@@ -140,7 +141,18 @@ def _check_sound(raw: sqlite3.Connection) -> None:
     orphans = raw.execute("PRAGMA foreign_key_check").fetchmany(5)
     if orphans:
         lines = "; ".join(f"row {row} of {table} refers to no row of {parent}" for table, row, parent, _ in orphans)
-        raise TemplateBroken(f"foreign keys do not hold: {lines}")
+        raise TemplateBroken(f"foreign keys do not hold: {lines}; mend or remove these rows in a copy")
+
+
+def _check_references(raw: sqlite3.Connection, path: Path) -> None:
+    """A reference to a table that is not there makes every later statement on its table fail."""
+    lost = raw.execute(
+        "SELECT t.name, f.\"table\" FROM sqlite_schema t, pragma_foreign_key_list(t.name) f WHERE t.type = 'table'"
+        " AND lower(f.\"table\") NOT IN (SELECT lower(name) FROM sqlite_schema WHERE type = 'table')"
+    ).fetchall()
+    if lost:
+        lines = "; ".join(f"{table} refers to {parent}" for table, parent in lost[:5])
+        raise TemplateBroken(f"{path}: foreign keys lead to tables that are not there: {lines}; make them, or drop the keys, in a copy")
 
 
 def _check_header(path: Path) -> None:
@@ -176,7 +188,9 @@ def _found_shapes(raw: sqlite3.Connection, path: Path) -> tuple[TableShape, ...]
         raise TemplateBroken(f"{path}: a database without tables")
     virtual = [name for name, sql in tables if sql.upper().startswith("CREATE VIRTUAL")]
     if virtual:
-        raise TemplateBroken(f"{path}: virtual tables cannot be captured: {', '.join(virtual[:5])}")
+        raise TemplateBroken(
+            f"{path}: virtual tables cannot be captured: {', '.join(virtual[:5])}; drop them, and triggers that fill them, in a copy"
+        )
     return tuple(_found_shape(raw, name) for name, _ in tables)
 
 

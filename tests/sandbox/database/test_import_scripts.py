@@ -99,6 +99,8 @@ def test_a_script_that_is_cut_short_says_where(script: str) -> None:
         ("CREATE TABLE a (id SERIAL PRIMARY KEY);", "postgres"),
         ("\\c x\nCREATE TABLE a (x int);", "postgres"),
         ("CREATE TABLE a (x int);\nCOPY a FROM stdin;\n\\.\n", "postgres"),
+        ("CREATE TABLE a (x int) PARTITION BY LIST (x);", "postgres"),
+        ("SET DateStyle = 'SQL, DMY';\nCREATE TABLE a (x date);", "postgres"),
         ("CREATE TABLE a (x text DEFAULT 'PRAGMA AUTOINCREMENT WITHOUT ROWID', y timestamptz);", "postgres"),
     ],
 )
@@ -111,6 +113,8 @@ def test_the_dialect_shows(script: str, dialect: str) -> None:
     [
         ("CREATE TABLE a (x int);", "--engine sqlite or --engine postgres"),
         ("CREATE TABLE `a` (x int NOT NULL AUTO_INCREMENT) ENGINE=InnoDB;", "for MySQL"),
+        ("CREATE TABLE `a` (x int);\nLOCK TABLES `a` WRITE;", "for MySQL"),
+        ("CREATE TABLE a (x NUMBER PRIMARY KEY, y DATE DEFAULT SYSDATE);", "for Oracle"),
         ("CREATE TABLE [dbo].[a] (x int IDENTITY(1,1));\nGO\nSET ANSI_NULLS ON\n", "for SQL Server"),
         ("CREATE TABLE a (x VARCHAR2(10), y NUMBER(10), z VARCHAR2(9));", "for Oracle"),
         ("Dear reader, this is no database at all.", "nor a SQL script"),

@@ -1,5 +1,6 @@
 """Somebody's SQLite database as a template: taken whole with its logs, described, kept atomically, or refused with the reason."""
 
+import gzip
 import os
 import random
 import sqlite3
@@ -297,6 +298,10 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a newer schema": (lambda data: patched(data, (44, b"\x00\x00\x00\x05")), "newer format"),
     "a page of rubbish": (lambda data: patched(data, (4096, b"\xff" * 4096)), "damaged|malformed"),
     "a schema of rubbish": (lambda data: patched(data, (100, b"\xff" * 300)), "cannot read|malformed"),
+    "zeros turned into spaces": (lambda data: data.replace(b"\x00", b" "), "copied as text"),
+    "bytes taken for Latin-1": (lambda data: data.replace(b"\x20\x20", b"\xe2\x20\x20"), "damaged"),
+    "packed twice": (lambda data: gzip.compress(gzip.compress(data)), "packed twice"),
+    "UTF-16 without a mark": (lambda data: "CREATE TABLE t (x);".encode("utf-16-le"), "iconv"),
     "a picture": (lambda data: b"\x89PNG\r\n\x1a\n" + data, "no database"),
     "random bytes": (lambda data: os.urandom(8192), "no database"),
 }
@@ -330,6 +335,21 @@ def test_whatever_is_broken_in_a_file_it_is_refused_or_whole(tmp_path: Path, sto
     assert 0 < taken < 60
 
 
+def test_what_a_database_computes_comes_and_views_that_fail_are_noted(tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
+        raw.executescript(
+            "CREATE TABLE a (id INTEGER PRIMARY KEY, j TEXT CHECK (json_valid(j)), x AS (json_extract(j, '$.x')));"
+            "CREATE INDEX by_x ON a (x); CREATE VIEW lost AS SELECT y FROM nowhere;"
+            """INSERT INTO a VALUES (1, '{"x": 5}');"""
+        )
+    kept = take(str(tmp_path / "mine.sqlite"), "mine", directory=store)
+    notes = {note.where: note.text for note in kept.report.notes}
+    assert "cannot be read" in notes["view lost"]
+    assert "follows from other columns" in notes["a.x"]
+    with closing(kept.sqlite_template().clone()) as clone:
+        assert clone.query("SELECT x FROM a").rows == ((5,),)
+
+
 def test_names_do_not_reach_the_terminal_as_commands(tmp_path: Path, store: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
         raw.execute('CREATE TABLE "wardian_\x1b[2J" (id INTEGER PRIMARY KEY)')
@@ -341,12 +361,13 @@ def test_names_do_not_reach_the_terminal_as_commands(tmp_path: Path, store: Path
     ("script", "reason"),
     [
         ("PRAGMA user_version = 1", "without tables"),
-        ("CREATE VIRTUAL TABLE t USING fts5(x)", "virtual"),
+        ("CREATE VIRTUAL TABLE t USING fts5(x)", "virtual.*drop them"),
         ("CREATE TABLE wardian_x (id INTEGER PRIMARY KEY)", "reserved"),
         (
             "CREATE TABLE a (id INTEGER PRIMARY KEY); CREATE TABLE b (id INTEGER PRIMARY KEY REFERENCES a); INSERT INTO b VALUES (1)",
-            "refers",
+            "mine.sqlite: .*refers",
         ),
+        ("CREATE TABLE a (id INTEGER PRIMARY KEY REFERENCES nowhere)", "mine.sqlite: .*a refers to nowhere"),
     ],
 )
 def test_a_database_that_cannot_be_a_world_is_refused_by_its_own_name(script: str, reason: str, tmp_path: Path, store: Path) -> None:

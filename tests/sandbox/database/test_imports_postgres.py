@@ -1,6 +1,7 @@
 """Somebody's Postgres database as a template: scripts run without power, archives, live URLs, and what of them does not come."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -365,6 +366,43 @@ def test_a_script_that_cannot_be_run_whole_is_refused_by_its_line(
     with pytest.raises(ImportRefused, match=reason):
         importer.take(written(tmp_path, script), "refused", store)
     assert not (store / "refused").exists()
+
+
+PARTS = r"""
+SET standard_conforming_strings = off;
+CREATE SCHEMA other;
+CREATE TYPE other.mood AS ENUM ('good');
+CREATE TABLE other.t (id int PRIMARY KEY);
+CREATE TYPE span AS RANGE (subtype = float8);
+CREATE TABLE t (id serial PRIMARY KEY, other_id int REFERENCES other.t, mood other.mood, said text, how_long span);
+CREATE VIEW v AS SELECT id FROM other.t;
+SET session_replication_role = replica;
+INSERT INTO t (said, how_long) VALUES ('it\'s', '[1.5,2.5]');
+SET standard_conforming_strings = on;
+WITH two AS (SELECT 'a\' AS said) INSERT INTO t (said) SELECT said FROM two;
+SELECT id INTO copy FROM t;
+CREATE FUNCTION sets() RETURNS text LANGUAGE plpgsql AS $$ BEGIN SET DateStyle = 'German'; SET search_path = pg_temp; RETURN 'x'; END $$;
+"""
+
+
+def test_what_a_schema_takes_along_is_told_and_no_function_sets_how_values_are_written(
+    importer: Importer, tmp_path: Path, store: Path, server: Server
+) -> None:
+    kept = importer.take(written(tmp_path, PARTS), "parts", store)
+    left = {(one.what, one.name) for one in kept.report.left_out}
+    assert left >= {
+        ("column", "t.mood"),
+        ("constraint", "t.t_other_id_fkey"),
+        ("view", "v"),
+        ("refused setting", "session_replication_role"),
+    }
+    with closing(PostgresTemplate.build(kept.postgres_recipe(), server, spares=0)) as template, closing(template.clone()) as clone:
+        rows = clone.query("SELECT said, how_long FROM t ORDER BY id").rows
+        assert rows == (("it's", "[1.5,2.5]"), ("a\\", None))
+        with pytest.raises(DatabaseProblem, match="left search_path at"), clone.transaction() as session:
+            clone.execute(session, "INSERT INTO t (said) SELECT sets()")
+        assert clone.query("SELECT said, how_long FROM t ORDER BY id").rows == rows
+        assert clone.fingerprint() == clone.recompute()
 
 
 def test_another_schema_comes_when_it_is_named(importer: Importer, tmp_path: Path, store: Path) -> None:
