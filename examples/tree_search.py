@@ -11,6 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,11 +80,13 @@ async def _branch(env: ToolEnvironment, node: Node, options: Sequence[Action], f
     async def take(number: int) -> None:
         step = await forks[number].step(options[number])
         results[number] = step, None if step.done else await forks[number].snapshot()
-        await forks[number].close()
 
-    async with anyio.create_task_group() as group:
-        for number in range(len(options)):
-            group.start_soon(take, number)
+    async with AsyncExitStack() as ends:
+        for fork in forks:
+            await ends.enter_async_context(fork)
+        async with anyio.create_task_group() as group:
+            for number in range(len(options)):
+                group.start_soon(take, number)
     grown = []
     for action, result in zip(options, results, strict=True):
         assert result is not None

@@ -1,5 +1,6 @@
 """Connections to a Postgres server: what holds of every one of them, and an administrator's."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ Link = psycopg.Connection[Any]
 CONNECT_S = 10
 PATIENT: dict[str, Any] = {
     "autocommit": True,
+    "client_encoding": "UTF8",
     "connect_timeout": CONNECT_S,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -42,6 +44,16 @@ _SESSION = {
     "jit": "off",
     "max_parallel_workers_per_gather": 0,
     "synchronize_seqscans": "off",
+    # A server of somebody else's may have others for all its logins; with the first, texts would not end where `statements` sees their end.
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "array_nulls": "on",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    "idle_session_timeout": 0,
 }
 _FORMS = ("search_path", "TimeZone", "DateStyle", "IntervalStyle", "bytea_output", "extra_float_digits")
 FORMS = "".join(f"SHOW {name}; " for name in _FORMS)
@@ -49,6 +61,20 @@ FORMS = "".join(f"SHOW {name}; " for name in _FORMS)
 AS_BEGUN = {name: str(_SESSION[name]).replace(",", ", ") for name in _FORMS}
 """What a session of ours answers."""
 SESSION = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
+_OF_THE_SHELL = ("PGTZ", "PGDATESTYLE", "PGGEQO")
+"""Variables that the driver's library sends after our options, so that they would win."""
+
+
+def opened(url: str, options: str, **more: Any) -> Link:
+    """A connection with our settings, whatever the environment says.
+
+    Raises:
+        psycopg.Error: the server does not answer, or the URL is none.
+    """
+    link = psycopg.connect(url, **PATIENT, options=options, **more)
+    if any(name in os.environ for name in _OF_THE_SHELL):
+        link.execute("SET TimeZone = 'UTC'; SET DateStyle = 'ISO,MDY'; SET geqo = on")
+    return link
 
 
 @contextmanager
@@ -59,7 +85,7 @@ def connected(url: str) -> Iterator[Link]:
         DatabaseLost: the server does not answer, went away, or the URL is none.
     """
     try:
-        link = psycopg.connect(url, **PATIENT, options=ADMIN)
+        link = opened(url, ADMIN)
     except psycopg.Error as error:
         raise lost(url, error) from error
     try:

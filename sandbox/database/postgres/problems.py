@@ -17,6 +17,8 @@ _LOST = ("08", "57P", "58", "XX", "F0")
 _FORBIDDEN = ("42501", "25006", "0A000")
 _TOO_SLOW = ("57014", "53200", "53400", "54001")
 """Cancelled, out of its memory, over its files on disk, nested too deeply."""
+UNFORESEEN = "XX000"
+"""What the server's authors gave no state of its own: an odd value brings it about, so it is no sign of a server that is broken."""
 
 
 def lost(url: str, error: psycopg.Error, state: str | None = None) -> DatabaseLost:
@@ -63,14 +65,14 @@ def problem_of(error: BaseException, url: str) -> SandboxError | None:
 
 def agents_problem(error: psycopg.Error, url: str, time_s: float) -> SandboxError:
     """What `error` of the agent's own statement stands for."""
-    if is_lost(error):
-        return lost(url, error)
     state = error.sqlstate or ""
+    if is_lost(error) and state != UNFORESEEN:
+        return lost(url, error)
     if state == "57014":
         return DatabaseProblem(DatabaseProblemKind.TOO_SLOW, f"the statement was stopped: it ran longer than {time_s:g} s; narrow it")
     if state in _TOO_SLOW:
         return DatabaseProblem(DatabaseProblemKind.TOO_SLOW, "the statement was stopped: it needs too much memory; narrow it")
-    if state.startswith("54"):
+    if state.startswith("54") or state == UNFORESEEN:
         return DatabaseProblem(DatabaseProblemKind.INVALID_VALUE, said(error))
     return DatabaseProblem(_kind(state) or DatabaseProblemKind.SYNTAX, said(error))
 

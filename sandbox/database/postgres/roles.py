@@ -13,7 +13,8 @@ KEEPER, OWNER, CLONES, TOOLS, AGENTS = GROUPS = ("wardian_keeper", "wardian_owne
 """Roles that cannot log in: who keeps an import's reports of changes, and has no member; who owns the tables, who reads those reports, who
 writes rows, who reads them. They hold the grants and stay on the server."""
 TEMP_FILES = "128MB"
-"""What one statement may lay on the server's disk while it works; only a superuser may say so, so it stands on the login."""
+"""What one statement may lay on the server's disk while it works; only a superuser may say so, so it stands on the login. So does the
+language of messages, which agents read."""
 
 
 def ensure_group(admin: Link, name: str) -> None:
@@ -33,5 +34,6 @@ def ensure_login(admin: Link, name: str, password: str, groups: Sequence[str]) -
     rights = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION INHERIT PASSWORD"
     admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(password)))
     admin.execute(sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(login, sql.Literal(TEMP_FILES)))
+    admin.execute(sql.SQL("ALTER ROLE {} SET lc_messages = 'C'").format(login))
     admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, groups)), login))
     admin.execute(labelling("ROLE", name, labels_for("database login")))

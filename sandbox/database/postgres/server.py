@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from wardian.sandbox.database.postgres.facts import KEPT_CONNECTIONS, ZONES, facts_of
 from wardian.sandbox.database.postgres.labelling import labelling, labels_in
-from wardian.sandbox.database.postgres.links import ADMIN, PATIENT, SESSION, Link, connected
+from wardian.sandbox.database.postgres.links import ADMIN, SESSION, Link, connected, opened
 from wardian.sandbox.database.postgres.problems import lost, shown
 from wardian.sandbox.database.postgres.roles import AGENTS, CLONES, GROUPS, OWNER, TOOLS, ensure_group, ensure_login
 from wardian.sandbox.errors import DatabaseLost
@@ -146,7 +146,7 @@ class Server:
         with self._lock:
             try:
                 if self._admin is None or self._admin.closed:
-                    self._admin = psycopg.connect(self.url, **PATIENT, options=ADMIN)
+                    self._admin = opened(self.url, ADMIN)
                 yield self._admin
             except psycopg.OperationalError as error:
                 if self._admin is not None and self._admin.closed:
@@ -184,7 +184,7 @@ class Server:
         until, admitted = time.monotonic() + WAIT_S, False
         while True:
             try:
-                return psycopg.connect(url, **PATIENT, options=self.options, prepare_threshold=None)
+                return opened(url, self.options, prepare_threshold=None)
             except psycopg.OperationalError as error:
                 if not admitted:
                     self.admit()

@@ -40,6 +40,10 @@ _HOST = frozenset(_HOST_WORDS.split())
 name a column."""
 COUNTS = "wardian_next"
 """The function that gives out ids of an imported database; columns call it."""
+PLAIN = "wardian_plain_"
+"""How the names of the server's own functions begin where one of ours stands in their place."""
+_CLOSED = frozenset({"aclitem", "xml", "xmlparse", "xmltable"})
+"""Types and constructs that no right takes away: names and numbers of roles, and a parser that no limit stops."""
 _TIMES = frozenset({"now", "today", "tomorrow", "yesterday", "allballs"})
 _WRITING_WORDS = """
     insert update delete merge truncate create drop alter grant revoke vacuum analyze reindex cluster copy do call set reset begin start
@@ -154,6 +158,8 @@ def _check_token(kind: str, text: str) -> None:
         and (text[0] != '"' or text[1:-1] not in _MAY_BE_QUOTED)
     ):
         raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, f"{text} is not available; it has no fixed result")
+    if kind == "name" and ((bare := text.lower().strip('"')).lstrip("_") in _CLOSED or bare.startswith(PLAIN)):
+        raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, f"{text[:40]} is not available here")
     if kind == "name" and text.lower().strip('"') == COUNTS:
         raise DatabaseProblem(DatabaseProblemKind.FORBIDDEN, f"{text} is not available; ids are given out where a row has none")
     if kind in ("name", "text") and text[:2].lower() == "u&":

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from wardian.sandbox.database.postgres.cells import quoted
 from wardian.sandbox.database.postgres.links import Link
 from wardian.sandbox.database.postgres.roles import AGENTS, KEEPER, OWNER, TOOLS
+from wardian.sandbox.database.postgres.stopping import measure_first
 
 _STABLE = """
     array_to_json array_to_string concat concat_ws convert convert_from convert_to date date_cmp_timestamptz date_eq_timestamptz
@@ -21,12 +22,13 @@ _STABLE = """
     timestamptz_ne_date timestamptz_ne_timestamp timestamptz_pl_interval timezone to_char to_date to_json to_jsonb to_number
     to_timestamp textanycat anytextcat
 """
-_UNFIT = "pg_.*|inet_.*|lo_.*|query_to_.*|.*_to_xml.*|.*_to_xmlschema.*|database_to_.*|xml.*|system|bernoulli"
-"""Immutable by declaration, and none of an agent's business."""
-
-
-_OF_TODAY = ("timezone(text, time with time zone)",)
-"""A zone's offset as it is today."""
+_UNFIT = (
+    "pg_.*|inet_.*|lo_.*|query_to_.*|.*_to_xml.*|.*_to_xmlschema.*|database_to_.*|xml.*|system|bernoulli|acl.*|makeaclitem|hash_aclitem.*"
+    "|satisfies_hash_partition|poly_(?!in$|out$).*|path_inter|path_distance|bitposition"
+)
+"""Immutable by declaration, and none of an agent's business; or of no limit, see `stopping`."""
+_UNFIT_FORMS = ("timezone(text, time with time zone)", "position(bit, bit)", "jsonb_delete(jsonb, text[])")
+"""A zone's offset as it is today; and two of no limit."""
 
 
 def take_functions_away(link: Link) -> None:
@@ -37,10 +39,11 @@ def take_functions_away(link: Link) -> None:
         WHERE pronamespace = 'pg_catalog'::regnamespace
           AND (provolatile = 'v' OR (provolatile = 's' AND proname <> ALL (%s)) OR proname ~ %s OR oid = ANY (%s::regprocedure[]))
         """,
-        (_STABLE.split(), f"^({_UNFIT})$", list(_OF_TODAY)),
+        (_STABLE.split(), f"^({_UNFIT})$", list(_UNFIT_FORMS)),
     ).fetchone()
     assert names is not None
     link.execute(f"REVOKE EXECUTE ON ROUTINE {names[0]} FROM PUBLIC")
+    measure_first(link)
     link.execute("REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC")
     link.execute("GRANT USAGE ON LANGUAGE plpgsql TO " + OWNER)
 

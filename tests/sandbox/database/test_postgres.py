@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from wardian.sandbox.database.base import QueryLimits, WorldDatabase
+from wardian.sandbox.database.base import QueryLimits, TemplateSource, WorldDatabase
 from wardian.sandbox.database.postgres.clone import PostgresDatabase
+from wardian.sandbox.database.postgres.server import Server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.database.sqlite import SqliteTemplate
 from wardian.sandbox.errors import DatabaseProblem, DatabaseProblemKind
@@ -189,6 +190,76 @@ def test_time_memory_rows_and_bytes_are_limited(clone: WorldDatabase) -> None:
     assert time.monotonic() - started < 20
     found = clone.query("SELECT * FROM generate_series(1, 1000)", limits=QueryLimits(rows=120))
     assert (len(found.rows), found.truncated) == (120, True)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "translate(repeat('a', 200000), repeat('b', 100000), '')",
+        "trim(both repeat('b', 100000) || 'a' from repeat('a', 200000))",
+        "strpos(repeat('a', 4000000), 'b' || repeat('a', 1000000))",
+        "position(convert_to('b' || repeat('a', 1000000), 'UTF8') in convert_to(repeat('a', 4000000), 'UTF8'))",
+        "replace(repeat('a', 4000000), 'b' || repeat('a', 1000000), '')",
+        "(SELECT array_agg(x) FROM generate_series(1, 200000) x) && (SELECT array_agg(-x) FROM generate_series(1, 200000) x)",
+        "(SELECT array_agg(x) FROM generate_series(1, 200000) x) @> (SELECT array_agg(x) FROM generate_series(1, 200000) x)",
+        "(SELECT jsonb_agg(i) FROM generate_series(1, 200000) i) @> (SELECT jsonb_agg(i) FROM generate_series(1, 200000) i)",
+        "(SELECT jsonb_agg(i) FROM generate_series(1, 200000) i) - (SELECT array_agg(i::text) FROM generate_series(1, 200000) i)",
+        "normalize(repeat(E'\\u0301\\u0323', 200000))",
+        "polygon('(' || repeat('(0,0),', 99999) || '(1,1))') && polygon('(' || repeat('(5,0),', 99999) || '(1,9))')",
+        "position(B'1' in B'01')",
+        "XMLPARSE(CONTENT '<a/>')",
+        "('{<a/>}')::xml[]",
+        "wardian_plain_translate('a', 'b', 'c')",
+        "pg_catalog.\"wardian_plain_replace\"('a', 'b', 'c')",
+        "acldefault('r', 10)",
+        "makeaclitem(10, 10, 'SELECT', false)",
+        "'wardian_agents=r/wardian_owner'::aclitem",
+        "satisfies_hash_partition(1259::oid, 2, 0, 1)",
+        "(repeat('!', 30000) || 'a')::tsquery",
+    ],
+)
+def test_what_no_limit_stops_or_what_breaks_nothing_of_ours_is_refused_at_once(clone: WorldDatabase, expression: str) -> None:
+    with pytest.raises(DatabaseProblem) as caught:
+        clone.query(f"SELECT ({expression}) IS NULL", limits=QueryLimits(time_s=30))
+    assert caught.value.kind in (DatabaseProblemKind.FORBIDDEN, DatabaseProblemKind.INVALID_VALUE)
+    assert clone.query("SELECT 1").rows == ((1,),)
+
+
+def test_what_stands_in_a_functions_place_gives_the_same(clone: WorldDatabase) -> None:
+    found = clone.query(
+        "SELECT translate('abc', 'b', 'x'), trim('  a '), trim(both 'x' from 'xax'), position('b' in 'abc'), strpos('abc', 'z'),"
+        " replace('abc', 'b', 'x'), split_part('a,b', ',', 2), string_to_array('a,b', ','), string_to_array('a,', ',', ''),"
+        " string_to_array('ab', NULL), string_to_array(NULL, ',') IS NULL, replace('a', NULL, 'b') IS NULL,"
+        " ARRAY[1, 2] @> ARRAY[1], ARRAY[1] <@ ARRAY[1, 2], ARRAY['a'] && ARRAY['b'], '{\"a\": 1}'::jsonb @> '{\"a\": 1}',"
+        " normalize('a'), normalize('a', NFD), 'a' IS NORMALIZED, btrim('\\x0011'::bytea, '\\x00'::bytea),"
+        " (SELECT count(*) FROM string_to_table('a,b', ',') AS one)"
+    )
+    assert found.columns[:4] == ("translate", "btrim", "btrim", "position")
+    text = ("axc", "a", "a", 2, 0, "axc", "b", "{a,b}", "{a,NULL}", "{a,b}")
+    assert found.rows == ((*text, True, True, True, True, False, True, "a", "a", True, "\\x11", 2),)
+
+
+def test_neither_the_servers_settings_nor_the_shells_are_those_of_a_clone(
+    postgres_url: str, shop_source: TemplateSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = Server.open(postgres_url)
+    template = PostgresTemplate.build(shop_source, mine, spares=0)
+    odd = {"standard_conforming_strings": "off", "default_transaction_read_only": "on", "DateStyle": "'SQL, DMY'"}
+    with mine.admin() as admin:
+        for name, value in odd.items():
+            admin.execute(f"ALTER ROLE {mine.worker} SET {name} = {value}".encode())
+    for name, value in (("PGTZ", "America/New_York"), ("PGDATESTYLE", "German"), ("PGCLIENTENCODING", "LATIN1")):
+        monkeypatch.setenv(name, value)
+    clone = template.clone()
+    assert clone.query("SELECT '\\' || 'é', '02/01/2026'::date, since::text FROM customers WHERE id = 1").rows == (
+        ("\\é", "2026-02-01", "2026-02-28 09:00:00+00"),
+    )
+    with clone.transaction() as session:
+        session.execute(orders.update().values(total=1))
+    assert clone.recompute() == clone.fingerprint()
+    clone.close()
+    template.close()
+    mine.close()
 
 
 def test_limits_hold_in_a_clone_though_no_template_hands_them_on(clone: PostgresDatabase) -> None:
