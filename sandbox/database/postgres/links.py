@@ -54,6 +54,7 @@ _SESSION = {
     "default_transaction_read_only": "off",
     "default_transaction_deferrable": "off",
     "idle_session_timeout": 0,
+    "geqo": "on",
 }
 _FORMS = ("search_path", "TimeZone", "DateStyle", "IntervalStyle", "bytea_output", "extra_float_digits")
 FORMS = "".join(f"SHOW {name}; " for name in _FORMS)
@@ -61,8 +62,8 @@ FORMS = "".join(f"SHOW {name}; " for name in _FORMS)
 AS_BEGUN = {name: str(_SESSION[name]).replace(",", ", ") for name in _FORMS}
 """What a session of ours answers."""
 SESSION = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-_OF_THE_SHELL = ("PGTZ", "PGDATESTYLE", "PGGEQO")
-"""Variables that the driver's library sends after our options, so that they would win."""
+_OF_THE_SHELL = {"PGTZ": "TimeZone", "PGDATESTYLE": "DateStyle", "PGGEQO": "geqo"}
+"""Variables that the driver's library sends after our options, so that they would win, and what they set."""
 
 
 def opened(url: str, options: str, **more: Any) -> Link:
@@ -72,8 +73,9 @@ def opened(url: str, options: str, **more: Any) -> Link:
         psycopg.Error: the server does not answer, or the URL is none.
     """
     link = psycopg.connect(url, **PATIENT, options=options, **more)
-    if any(name in os.environ for name in _OF_THE_SHELL):
-        link.execute("SET TimeZone = 'UTC'; SET DateStyle = 'ISO,MDY'; SET geqo = on")
+    for variable, name in _OF_THE_SHELL.items():
+        if variable in os.environ:
+            link.execute(f"SET {name} = '{_SESSION[name]}'".encode())
     return link
 
 

@@ -32,8 +32,9 @@ def ensure_login(admin: Link, name: str, password: str, groups: Sequence[str]) -
         return
     login = sql.Identifier(name)
     rights = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION INHERIT PASSWORD"
-    admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(password)))
-    admin.execute(sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(login, sql.Literal(TEMP_FILES)))
-    admin.execute(sql.SQL("ALTER ROLE {} SET lc_messages = 'C'").format(login))
-    admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, groups)), login))
-    admin.execute(labelling("ROLE", name, labels_for("database login")))
+    with admin.transaction():  # nobody who is killed here leaves one without a label
+        admin.execute(sql.SQL("CREATE ROLE {} " + rights + " {}").format(login, sql.Literal(password)))
+        admin.execute(sql.SQL("ALTER ROLE {} SET temp_file_limit = {}").format(login, sql.Literal(TEMP_FILES)))
+        admin.execute(sql.SQL("ALTER ROLE {} SET lc_messages = 'C'").format(login))
+        admin.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(", ").join(map(sql.Identifier, groups)), login))
+        admin.execute(labelling("ROLE", name, labels_for("database login")))

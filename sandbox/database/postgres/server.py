@@ -231,19 +231,33 @@ class Server:
     def create(self, name: str, template: str) -> None:
         """Make a database of `template`, closed to others. What a template's grants and comment say does not come with a copy.
 
+        No transaction makes and labels one. Until it has its own label its owner is our login, which has one.
+
         Raises:
             DatabaseLost: the server cannot; with its words.
         """
+        try:
+            self._create(name, template)
+        except psycopg.errors.UndefinedObject:  # a successor of the server, which has the template by another process, lacks our login
+            self.prepare()
+            self._create(name, template)
+
+    def _create(self, name: str, template: str) -> None:
         strategy = " STRATEGY FILE_COPY" if self.version >= 150000 and template != "template0" else ""
         plain = " ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'" if template == "template0" else ""
-        make = sql.SQL("CREATE DATABASE {} TEMPLATE {}" + plain + strategy).format(sql.Identifier(name), sql.Identifier(template))
+        make = sql.SQL("CREATE DATABASE {} OWNER {} TEMPLATE {}" + plain + strategy)
         with self.admin() as admin:
             try:
                 self.made[name] = template
-                admin.execute(make)
-                marks = "{}; REVOKE ALL ON DATABASE {name} FROM PUBLIC; GRANT CONNECT ON DATABASE {name} TO {}, {}"
+                admin.execute(make.format(*map(sql.Identifier, (name, self.login, template))))
+                marks = (
+                    "{}; ALTER DATABASE {name} OWNER TO CURRENT_USER; REVOKE ALL ON DATABASE {name} FROM PUBLIC;"
+                    " GRANT CONNECT ON DATABASE {name} TO {}, {}"
+                )
                 label = labelling("DATABASE", name, labels_for("database"))
                 admin.execute(sql.SQL(marks).format(label, *map(sql.Identifier, (OWNER, CLONES)), name=sql.Identifier(name)))
+            except psycopg.errors.UndefinedObject:
+                raise
             except psycopg.Error as error:
                 raise lost(self.url, error) from error
 
@@ -298,7 +312,8 @@ class Server:
         """Labels of every database and login with our prefix, by (`DATABASE` or `ROLE`, name); empty ones where it has none of ours."""
         with self.admin() as admin:
             rows = admin.execute(
-                "SELECT 'DATABASE', datname, shobj_description(oid, 'pg_database') FROM pg_database WHERE starts_with(datname, %(prefix)s)"
+                "SELECT 'DATABASE', datname, coalesce(shobj_description(oid, 'pg_database'), shobj_description(datdba, 'pg_authid'))"
+                " FROM pg_database WHERE starts_with(datname, %(prefix)s)"
                 " UNION ALL SELECT 'ROLE', rolname, shobj_description(oid, 'pg_authid') FROM pg_roles"
                 " WHERE starts_with(rolname, %(prefix)s)",
                 {"prefix": PREFIX},

@@ -15,7 +15,7 @@ from wardian.sandbox.database.rows import INTERNAL, SEQUENCES, TableShape, any_s
 from wardian.sandbox.database.sqlite.circles import MARK, REPLACES, has_circles
 from wardian.sandbox.database.sqlite.connection import install_capture, open_image, quoted, rows_of
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
-from wardian.sandbox.database.sqlite.functions import DateFunctions
+from wardian.sandbox.database.sqlite.functions import HostFunctions
 from wardian.sandbox.database.sqlite.roles import Role
 from wardian.sandbox.errors import TemplateBroken
 
@@ -93,8 +93,8 @@ def image_of_file(path: Path) -> Built:
 @contextmanager
 def _workbench(raw: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """A connection for building, closed at the end."""
-    with closing(raw), closing(DateFunctions()) as dates:
-        dates.install(raw)
+    with closing(raw), closing(HostFunctions()) as host:
+        host.install(raw)
         yield raw
 
 
@@ -127,7 +127,7 @@ def check_image(built: Built) -> None:
     Raises:
         TemplateBroken: it is not what was summed.
     """
-    with closing(DateFunctions()) as dates, closing(open_image(built.image, dates)) as raw:
+    with closing(HostFunctions()) as host, closing(open_image(built.image, host)) as raw:
         for shape, count, total in zip(built.shapes, built.counts, built.totals, strict=True):
             found = summed(shape, rows_of(raw, shape))
             if found != (count, total):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows, Scalar, Written
@@ -20,7 +21,7 @@ from wardian.sandbox.database.sqlite.circles import MARK, NO_REPLACE, REPLACES, 
 from wardian.sandbox.database.sqlite.connection import mark_of, open_clone, quoted, rows_of
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
 from wardian.sandbox.database.sqlite.frozen import FrozenImage, Moment, image_of
-from wardian.sandbox.database.sqlite.functions import DateFunctions
+from wardian.sandbox.database.sqlite.functions import HostFunctions
 from wardian.sandbox.database.sqlite.query import AgentQueries
 from wardian.sandbox.database.sqlite.roles import Role
 from wardian.sandbox.database.sqlite.sealing import difference
@@ -53,11 +54,11 @@ class SqliteDatabase(JournalledDatabase):
         journal = journal or Journal(sealed.shapes, sealed.counts, sealed.totals)
         super().__init__(sealed.key, journal)
         self._sealed = sealed
-        self._dates = DateFunctions(self._world_time)
+        self._host = HostFunctions(self._world_time)
         self._role = Role(sealed.tables, writes=True, timed=sealed.timed)
-        self._raw = open_clone(sealed.image if image is None else image, self._dates, journal, self._role)
+        self._raw = open_clone(sealed.image if image is None else image, self._host, journal, self._role)
         self._flat = self._is_flat()
-        self._queries = AgentQueries(self._raw, sealed.tables, self._dates, sealed.timed)
+        self._queries = AgentQueries(self._raw, sealed.tables, self._host, sealed.timed)
         self._connection: Connection | None = None
         self._moment = Moment(self._raw, self._lock)
 
@@ -82,11 +83,14 @@ class SqliteDatabase(JournalledDatabase):
             self._connection = self._sealed.engine.connect(self._raw)
             self._connection.info[IN_CALL] = True
             self._connection.info[MARK] = self._flat
+        self._host.refused = ""
         with self._internal() as raw:
             raw.execute("BEGIN IMMEDIATE")
         return self._connection
 
     def _problem_of(self, error: BaseException) -> Exception | None:
+        if self._host.refused and isinstance(error, DBAPIError):
+            return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, self._host.refused)
         return problem_of(error)
 
     def _commit(self) -> None:
@@ -152,7 +156,7 @@ class SqliteDatabase(JournalledDatabase):
         if self._connection is not None:
             self._connection.close()
         self._raw.close()
-        self._dates.close()
+        self._host.close()
 
 
 def recomputed(connection: sqlite3.Connection, shapes: tuple[TableShape, ...]) -> Fingerprint:

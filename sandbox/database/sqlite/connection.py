@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.rows import Stored, TableShape
 from wardian.sandbox.database.sqlite.circles import MARK, is_flat
-from wardian.sandbox.database.sqlite.functions import DateFunctions
+from wardian.sandbox.database.sqlite.functions import HostFunctions
 from wardian.sandbox.database.sqlite.roles import SCHEMA_TABLE, Role
 
 
-def open_image(image: bytes, dates: DateFunctions) -> sqlite3.Connection:
+def open_image(image: bytes, host: HostFunctions) -> sqlite3.Connection:
     """A connection to a copy of `image` in memory. Statements commit by themselves unless a transaction was begun."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.deserialize(image)
@@ -20,13 +20,13 @@ def open_image(image: bytes, dates: DateFunctions) -> sqlite3.Connection:
     # Frozen copies rely on it: what a transaction writes reaches the image only on commit.
     connection.execute("PRAGMA cache_spill = OFF")
     connection.execute("PRAGMA foreign_keys = ON")
-    dates.install(connection)
+    host.install(connection)
     return connection
 
 
-def open_clone(image: bytes, dates: DateFunctions, journal: Journal, role: Role) -> sqlite3.Connection:
+def open_clone(image: bytes, host: HostFunctions, journal: Journal, role: Role) -> sqlite3.Connection:
     """The same, with changes reported to `journal` and statements authorized by `role`."""
-    connection = open_image(image, dates)
+    connection = open_image(image, host)
     connection.create_function("wardian_removed", -1, journal.removed)
     connection.create_function("wardian_added", -1, journal.added)
     connection.set_authorizer(role)

@@ -12,7 +12,7 @@ from wardian.sandbox.database.base import FrozenDatabase, QueryLimits, Rows
 from wardian.sandbox.database.problems import problem_of
 from wardian.sandbox.database.sqlite.connection import open_image
 from wardian.sandbox.database.sqlite.dialect import SqliteEngine
-from wardian.sandbox.database.sqlite.functions import DateFunctions
+from wardian.sandbox.database.sqlite.functions import HostFunctions
 from wardian.sandbox.database.sqlite.query import AgentQueries
 from wardian.sandbox.database.sqlite.roles import Role
 from wardian.sandbox.fingerprint import Fingerprint
@@ -58,8 +58,8 @@ class FrozenImage(FrozenDatabase):
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        dates = DateFunctions()
-        raw = self._open(dates)
+        host = HostFunctions()
+        raw = self._open(host)
         connection = self._engine.connect(raw)
         session = Session(connection, expire_on_commit=False)
         try:
@@ -75,7 +75,7 @@ class FrozenImage(FrozenDatabase):
             session.close()
             connection.close()
             raw.close()
-            dates.close()
+            host.close()
 
     @property
     def image(self) -> bytes:
@@ -89,15 +89,15 @@ class FrozenImage(FrozenDatabase):
             raise RuntimeError("this frozen database is closed")
         return image
 
-    def _open(self, dates: DateFunctions) -> sqlite3.Connection:
-        raw = open_image(self.image, dates)
+    def _open(self, host: HostFunctions) -> sqlite3.Connection:
+        raw = open_image(self.image, host)
         raw.execute("PRAGMA query_only = ON")
         raw.set_authorizer(self._role)
         return raw
 
     def query(self, sql: str, limits: QueryLimits | None = None) -> Rows:
-        with closing(DateFunctions()) as dates, closing(self._open(dates)) as raw:
-            return AgentQueries(raw, self._tables, dates).run(sql, None, limits or QueryLimits(), self._role)
+        with closing(HostFunctions()) as host, closing(self._open(host)) as raw:
+            return AgentQueries(raw, self._tables, host).run(sql, None, limits or QueryLimits(), self._role)
 
     def fingerprint(self) -> Fingerprint:
         return self._fingerprint

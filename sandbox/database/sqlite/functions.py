@@ -1,4 +1,7 @@
-"""Date functions that only know the times they are given: no `now`, no host time zone."""
+"""SQLite's own functions that would ask the host: those of dates know only the times that they are given, and there is no chance.
+
+The authorizer is not asked about a column's default, which calls whatever function of that name the connection has.
+"""
 
 import sqlite3
 from collections.abc import Callable
@@ -16,15 +19,20 @@ _NOW_WORDS = frozenset({"now", "subsec", "subsecond"})
 NO_NOW = "the date functions need a time to work on: 'now', 'localtime' and 'utc' would ask the host, not this world"
 
 
-class DateFunctions:
-    """SQLite's own date functions behind a check of their arguments, run on a connection beside the world's."""
+NO_CHANCE = "{} is not available; it has no fixed result"
+_CHANCE = {"random": 0, "randomblob": 1}
+"""Each with how many arguments it takes."""
+
+
+class HostFunctions:
+    """The date functions behind a check of their arguments, run on a connection beside the world's; and those of chance refused."""
 
     def __init__(self, now: Callable[[], datetime | None] = lambda: None) -> None:
         """`now` gives the world's time, which takes the place of the host's; without one, asking for it is refused."""
         self._now = now
         self._beside: sqlite3.Connection | None = None
-        self.refused = False
-        """Set when an argument was refused; empty it before a statement."""
+        self.refused = ""
+        """Why a call was refused last; empty it before a statement."""
 
     def install(self, connection: sqlite3.Connection) -> None:
         """Put them in place of those of `connection`."""
@@ -33,6 +41,15 @@ class DateFunctions:
         for name in CURRENT:
             function = self._checked(CURRENT[name], 0)
             connection.create_function(name, 0, function)
+        for name, count in _CHANCE.items():
+            connection.create_function(name, count, self._refusing(NO_CHANCE.format(name)))
+
+    def _refusing(self, why: str) -> Callable[..., Stored]:
+        def call(*arguments: Stored) -> Stored:
+            self.refused = why
+            raise ValueError(why)
+
+        return call
 
     def _checked(self, name: str, position: int) -> Callable[..., Stored]:
         def call(*arguments: Stored) -> Stored:
@@ -41,7 +58,7 @@ class DateFunctions:
             if asks and (now := self._now()) is not None:
                 arguments = _in_the_world(arguments, position, now)
             elif asks:
-                self.refused = True
+                self.refused = NO_NOW
                 raise ValueError(NO_NOW)
             if self._beside is None:
                 self._beside = sqlite3.connect(":memory:", check_same_thread=False)

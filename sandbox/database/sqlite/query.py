@@ -14,7 +14,7 @@ from wardian.sandbox.database.base import QueryLimits, Rows, Scalar, Written
 from wardian.sandbox.database.calls import READS, too_many
 from wardian.sandbox.database.journal import Journal
 from wardian.sandbox.database.rows import Stored
-from wardian.sandbox.database.sqlite.functions import NO_NOW, DateFunctions
+from wardian.sandbox.database.sqlite.functions import HostFunctions
 from wardian.sandbox.database.sqlite.roles import TABLE_FUNCTIONS, Role
 from wardian.sandbox.database.sqlite.statements import prepared
 from wardian.sandbox.database.types import MAX_TEXT_BYTES
@@ -64,10 +64,10 @@ class _Watch:
 class AgentQueries:
     """Runs statements as the agent, and gives the connection back as it was."""
 
-    def __init__(self, connection: sqlite3.Connection, tables: frozenset[str], dates: DateFunctions, timed: bool = False) -> None:
+    def __init__(self, connection: sqlite3.Connection, tables: frozenset[str], host: HostFunctions, timed: bool = False) -> None:
         self._connection = connection
         self._role = Role(tables, writes=False, timed=timed)
-        self._dates = dates
+        self._host = host
         self._connected: set[str] = set()
 
     def run(self, sql: str, parameters: Mapping[str, Scalar] | None, limits: QueryLimits, after: Role) -> Rows:
@@ -80,7 +80,7 @@ class AgentQueries:
         text = prepared(sql)
         before = self._connection.total_changes
         watch = _Watch(limits)
-        self._role.denied, self._dates.refused = "", False
+        self._role.denied = self._host.refused = ""
         longest = max(limits.bytes, _MIN_VALUE_BYTES)
         try:
             self._connect_table_functions(text, after)
@@ -101,7 +101,7 @@ class AgentQueries:
         text = prepared(sql, writing=True)
         watch, most = _Watch(limits, journal), limits.changes + journal.pending
         before = self._connection.total_changes
-        role.denied, role.wrote, self._dates.refused = "", False, False
+        role.denied, role.wrote, self._host.refused = "", False, ""
         longest = max(limits.bytes, MAX_TEXT_BYTES)
         try:
             self._connect_table_functions(text, role)
@@ -159,8 +159,8 @@ class AgentQueries:
         message = str(error)
         if watch.why:
             return DatabaseProblem(DatabaseProblemKind.TOO_SLOW, f"the statement was stopped: {watch.why}; narrow it")
-        if self._dates.refused:
-            return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, NO_NOW)
+        if self._host.refused:
+            return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, self._host.refused)
         if role.denied:
             return DatabaseProblem(DatabaseProblemKind.FORBIDDEN, role.denied)
         if "too big" in message:

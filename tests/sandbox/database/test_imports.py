@@ -13,7 +13,6 @@ from pathlib import Path
 import anyio
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
 from wardian.sandbox.database.base import WorldDatabase
 from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
@@ -99,7 +98,7 @@ def test_defaults_and_triggers_have_the_worlds_time(tmp_path: Path, store: Path)
     with closing(sqlite3.connect(tmp_path / "mine.sqlite")) as raw:
         raw.executescript(TIMED)
     clone = take(str(tmp_path / "mine.sqlite"), "mine", directory=store).sqlite_template().clone()
-    with pytest.raises(DBAPIError, match="user-defined"), clone.transaction() as session:
+    with pytest.raises(DatabaseProblem, match="the date functions need a time"), clone.transaction() as session:
         session.execute(text("INSERT INTO t (id) VALUES (1)"))
     clone.time = lambda: datetime(2031, 5, 6, 12, 0, 0, 250_000, tzinfo=UTC)
     with clone.transaction() as session:
@@ -126,6 +125,23 @@ CREATE TRIGGER stamp AFTER UPDATE ON t BEGIN UPDATE "t" SET made = CURRENT_TIMES
 CREATE TRIGGER there AFTER INSERT ON u BEGIN UPDATE t SET word = word || '!' WHERE id = NEW.t; END;
 INSERT INTO t (id, word) VALUES (1, 'a'), (2, 'b');
 """
+
+
+@pytest.mark.parametrize("default", ["hex(randomblob(4))", "random()", "(abs(random()) % 100)"])
+def test_a_default_that_asks_for_chance_is_refused_whoever_writes(default: str, tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "r.db")) as raw:
+        raw.execute(f"CREATE TABLE r (id INTEGER PRIMARY KEY, t DEFAULT ({default}))")
+        raw.execute("INSERT INTO r VALUES (1, 'x')")
+        raw.commit()
+    kept = take(str(tmp_path / "r.db"), "r", directory=store)
+    with closing(kept.sqlite_template().clone()) as clone:
+        with pytest.raises(DatabaseProblem, match=r"random.* is not available; it has no fixed result"), clone.transaction() as session:
+            clone.execute(session, "INSERT INTO r (id) VALUES (2)")
+        with pytest.raises(DatabaseProblem, match=r"random.* is not available; it has no fixed result"), clone.transaction() as session:
+            session.execute(text("INSERT INTO r (id) VALUES (2)"))
+        with clone.transaction() as session:
+            session.execute(text("INSERT INTO r VALUES (2, 'given')"))
+        assert clone.recompute() == clone.fingerprint()
 
 
 def test_triggers_that_lead_back_to_themselves_fire_once_as_in_sqlite(tmp_path: Path, store: Path) -> None:

@@ -65,6 +65,19 @@ building.capture.install_triggers = stop
 PostgresTemplate.build(replace(load_world("toy").template, name=sys.argv[2]), Server.open(sys.argv[1]), spares=0)
 """
 
+UNLABELLED = """
+import sys, time
+from wardian.sandbox.database.postgres import server
+
+def stop(what, name, labels):
+    print(name, flush=True)
+    time.sleep(600)
+
+mine = server.Server.open(sys.argv[1])
+server.labelling = stop
+mine.create(server.Server.episode_name(server.PREFIX), "template0")
+"""
+
 
 def names(server: Server, kind: str = "DATABASE") -> set[str]:
     return {name for what, name in server.ours() if what == kind}
@@ -98,6 +111,18 @@ def test_a_builder_that_fails_leaves_nothing_and_the_next_one_builds(server: Ser
     with pytest.raises(ValueError, match="no luck"):
         PostgresTemplate.build(replace(source, seed_rows=broken), server, spares=0)
     assert {name for name in names(server) - before if name.startswith(f"{PREFIX}b_")} == set()
+
+
+def test_a_database_whose_maker_was_killed_before_its_label_is_dropped(postgres_url: str, server: Server) -> None:
+    maker = subprocess.Popen([sys.executable, "-c", UNLABELLED, postgres_url], stdout=subprocess.PIPE, text=True)
+    assert maker.stdout is not None
+    name = maker.stdout.readline().strip()
+    assert server.comment_of(name) == {}
+    assert name not in str(reap_server(server).removed)
+    maker.kill()
+    maker.communicate()
+    reap_server(server)
+    assert server.comment_of(name) is None
 
 
 def test_who_only_looks_at_a_server_changes_nothing_on_it(postgres_url: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
