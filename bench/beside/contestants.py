@@ -55,7 +55,37 @@ class Contestant(ABC):
         """What is in there."""
 
 
-class Cells(Contestant):
+class Here(Contestant):
+    """One that this process asks itself; each place by itself, many of them at once."""
+
+    @abstractmethod
+    async def _live(self, place: int, episode: Episode) -> None: ...
+
+    @abstractmethod
+    async def _reset(self, place: int) -> None: ...
+
+    @abstractmethod
+    async def _true(self, place: int) -> None: ...
+
+    async def dirty(self, jobs: Sequence[Job]) -> None:
+        async with anyio.create_task_group() as group:
+            for place, episode in jobs:
+                group.start_soon(self._live, place, episode)
+
+    async def reset(self, places: Sequence[int]) -> float:
+        began = time.perf_counter()
+        async with anyio.create_task_group() as group:
+            for place in places:
+                group.start_soon(self._reset, place)
+        return (time.perf_counter() - began) * 1e3
+
+    async def true(self, place: int) -> float:
+        began = time.perf_counter()
+        await self._true(place)
+        return (time.perf_counter() - began) * 1e3
+
+
+class Cells(Here):
     """Cells of a pool; a place's lease is given back and taken again. Only files and processes."""
 
     def __init__(self, name: str, pool: CellPool, places: int, running: TaskGroup) -> None:
@@ -68,11 +98,6 @@ class Cells(Contestant):
         """Lease all places."""
         for _ in range(self.places):
             self.leases.append(await self._pool.acquire())
-
-    async def dirty(self, jobs: Sequence[Job]) -> None:
-        async with anyio.create_task_group() as group:
-            for place, episode in jobs:
-                group.start_soon(self._live, place, episode)
 
     async def _live(self, place: int, episode: Episode) -> None:
         """What goes on running does so until the reset has begun."""
@@ -90,13 +115,6 @@ class Cells(Contestant):
         self._running.start_soon(lasting)
         await started.wait()
 
-    async def reset(self, places: Sequence[int]) -> float:
-        began = time.perf_counter()
-        async with anyio.create_task_group() as group:
-            for place in places:
-                group.start_soon(self._reset, place)
-        return (time.perf_counter() - began) * 1e3
-
     async def _reset(self, place: int) -> None:
         if place in self._scopes:
             scope, over = self._scopes.pop(place)
@@ -106,10 +124,8 @@ class Cells(Contestant):
         self._pool.release(lease)
         self.leases[place] = await self._pool.acquire(lease.cell.agent_uid)
 
-    async def true(self, place: int) -> float:
-        began = time.perf_counter()
+    async def _true(self, place: int) -> None:
         await self.leases[place].cell.exec(Command(argv=("true",)))
-        return (time.perf_counter() - began) * 1e3
 
     async def probe(self, place: int) -> Census:
         command = Command(argv=("python3", "-I", "-B", "-c", PROBE, BEGAN), output_cap_bytes=MOST_OUTPUT)
@@ -124,7 +140,7 @@ class Cells(Contestant):
             self._pool.release(lease)
 
 
-class Containers(Contestant):
+class Containers(Here):
     """A container per episode: the old one is removed, the next one created and started."""
 
     def __init__(self, name: str, engine: Engine, options: dict[str, Any], places: int) -> None:
@@ -142,11 +158,6 @@ class Containers(Contestant):
         await self._engine.start(made)
         return made
 
-    async def dirty(self, jobs: Sequence[Job]) -> None:
-        async with anyio.create_task_group() as group:
-            for place, episode in jobs:
-                group.start_soon(self._live, place, episode)
-
     async def _live(self, place: int, episode: Episode) -> None:
         for script in as_script(episode):
             await self._exec(place, ["bash", "-c", script])
@@ -157,21 +168,12 @@ class Containers(Contestant):
 
         return (await self._engine.run("exec", call)).decode(errors="replace")
 
-    async def reset(self, places: Sequence[int]) -> float:
-        began = time.perf_counter()
-        async with anyio.create_task_group() as group:
-            for place in places:
-                group.start_soon(self._reset, place)
-        return (time.perf_counter() - began) * 1e3
-
     async def _reset(self, place: int) -> None:
         await self._engine.discard(self.ids[place])
         self.ids[place] = await self._made()
 
-    async def true(self, place: int) -> float:
-        began = time.perf_counter()
+    async def _true(self, place: int) -> None:
         await docker_exec(self._engine, self.ids[place])
-        return (time.perf_counter() - began) * 1e3
 
     async def probe(self, place: int) -> Census:
         return read(await self._exec(place, ["python3", "-I", "-B", "-c", PROBE, BEGAN]))

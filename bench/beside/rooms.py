@@ -17,6 +17,7 @@ import docker
 from beside.contestants import RivalFailed
 from docker.errors import APIError, DockerException
 
+from wardian.sandbox.adoption.source import exported
 from wardian.sandbox.labels import KIND, RUN, labels_for, run_id
 from wardian.sandbox.reap import is_orphan
 
@@ -81,17 +82,14 @@ def nitrobox_root(folder: Path, image: str) -> None:
 def _export(image: str, folder: Path) -> None:
     client = docker.from_env()
     try:
-        made = client.containers.create(image, labels=labels_for(KIND_OF_IMAGE))
-        try:
+        with exported(client, image) as chunks:
             tar = subprocess.Popen(["tar", "-x", "-C", str(folder)], stdin=subprocess.PIPE)
             assert tar.stdin is not None
-            for chunk in made.export():
+            for chunk in chunks:
                 tar.stdin.write(chunk)
             tar.stdin.close()
             if tar.wait():
                 raise RivalFailed(f"tar could not unpack the image {image}")
-        finally:
-            made.remove(force=True)
     except DockerException as error:
         raise RivalFailed(f"the image could not be exported: {error}") from error
     finally:

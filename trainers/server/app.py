@@ -76,6 +76,13 @@ def application(sessions: Sessions, options: ServeOptions) -> Access:
     async def named(socket: WebSocket, world: str) -> None:
         await sockets.serve(socket, world)
 
+    _answer_errors(app, sessions)
+    return Access(app, options.limits, options.token, sessions.shared.counters, sessions.worlds)
+
+
+def _answer_errors(app: FastAPI, sessions: Sessions) -> None:
+    """Answer whatever goes wrong in the form of a problem, and count it."""
+
     async def told(request: Request, error: Exception) -> JSONResponse:
         problem = problem_of(error)
         sessions.shared.counters.refused(problem.code.value)
@@ -111,4 +118,3 @@ def application(sessions: Sessions, options: ServeOptions) -> Access:
     for kind in (Problem, EnvsError, SandboxError, UsageProblem):
         app.add_exception_handler(kind, told)
     app.add_exception_handler(RequestValidationError, misread)
-    return Access(app, options.limits, options.token, sessions.shared.counters, sessions.worlds)
