@@ -91,7 +91,7 @@ async def place_files(world: World, task: Task) -> None:
     if not task.files.entries:
         return  # the cell's receipt proves that nothing is written yet
     try:
-        await world.cell.write_files(task.files)
+        await world.cell.write_files(task.files, world.clock.now)
     except FileProblem as error:
         raise TaskError(f"files: those of {task.id} cannot be written: {error}") from error
     found = (await world.refresh_files()).changes

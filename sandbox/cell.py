@@ -8,6 +8,7 @@ and its methods are not called concurrently except where said.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from wardian.sandbox.files import FileChanges, FileContent, FileInfo, FileLayer
@@ -225,10 +226,11 @@ class Cell(ABC):
         """
 
     @abstractmethod
-    async def write_files(self, layer: FileLayer) -> None:
+    async def write_files(self, layer: FileLayer, at: datetime | None = None) -> None:
         """Write all of `layer` as the agent's user; parents are made; a file of any size up to the disk limit.
 
-        Each file is replaced whole or left as it was.
+        Each file is replaced whole or left as it was. `at` is the time of change of the files and of the folders that hold them; else the
+        host's, as of whatever the agent writes by itself.
 
         Raises:
             FileProblem: see its kinds.

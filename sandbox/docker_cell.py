@@ -9,6 +9,7 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -196,7 +197,7 @@ class DockerCell(Cell):
         reply = await self._file("read", path, offset=offset, limit=max_bytes)
         return FileContent(reply.data, reply.result["size"], offset)
 
-    async def write_files(self, layer: FileLayer) -> None:
+    async def write_files(self, layer: FileLayer, at: datetime | None = None) -> None:
         for path in layer.entries:
             if len(path.encode("utf-8", "surrogatepass")) >= 4096:
                 raise FileProblem(FileProblemKind.NAME_TOO_LONG, path[:100], "the path is too long")
@@ -206,7 +207,8 @@ class DockerCell(Cell):
         if len(data) > most:
             first = next(iter(layer.entries), "")
             raise FileProblem(FileProblemKind.TOO_LARGE, first, f"{len(data)} bytes are more than may be written at once: {most} bytes")
-        await self._file("write", "/", blobs=(table, data))
+        time_ms = round(at.timestamp() * 1000) if at is not None else None
+        await self._file("write", "/", blobs=(table, data), time_ms=time_ms)
 
     async def list_dir(self, path: str) -> tuple[FileInfo, ...]:
         reply = await self._file("list", path)

@@ -8,6 +8,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import anyio
 
@@ -116,7 +117,7 @@ class FakeCell(Cell):
             raise self._absent(path, full)
         return FileContent(entry.data[offset : offset + max_bytes], len(entry.data), offset)
 
-    async def write_files(self, layer: FileLayer) -> None:
+    async def write_files(self, layer: FileLayer, at: datetime | None = None) -> None:
         self._require_chamber()
         for path in layer.entries:
             if self._is_directory(path):

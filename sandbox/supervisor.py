@@ -778,7 +778,8 @@ def read_range(path: str, offset: int, limit: int) -> tuple[dict[str, Any], byte
     return {"size": found.st_size}, b"".join(parts)
 
 
-def make_parents(path: str) -> None:
+def make_parents(path: str) -> list[str]:
+    """Make the directories that are missing above `path`; gives them, the uppermost last."""
     missing, parent = [], os.path.dirname(path)
     while parent not in ("", "/") and not os.path.isdir(parent):
         if os.path.lexists(parent):
@@ -787,17 +788,18 @@ def make_parents(path: str) -> None:
         parent = os.path.dirname(parent)
     for parent in reversed(missing):
         os.mkdir(parent, 0o755)
+    return missing
 
 
-def write_whole(path: str, mode: int, source: int, start: int, size: int) -> None:
-    """Replace one file whole, or leave it as it was."""
+def write_whole(path: str, mode: int, source: int, start: int, size: int, time_ms: int | None) -> None:
+    """Replace one file whole, or leave it as it was. With a time it, and the directories that hold it anew, bear that."""
     if len(os.fsencode(path)) >= 4096:
         raise OSError(errno.ENAMETOOLONG, "path too long")
     if os.path.islink(path):
         path = os.path.realpath(path)
     if os.path.isdir(path):
         raise OSError(errno.EISDIR, "is a directory")
-    make_parents(path)
+    made = make_parents(path)
     parent, name = os.path.split(path)
     temporary = os.path.join(parent, f".wardian-{os.getpid()}-{start}")
     if len(os.fsencode(name)) > 255:
@@ -817,6 +819,10 @@ def write_whole(path: str, mode: int, source: int, start: int, size: int) -> Non
         raise
     finally:
         os.close(descriptor)
+    if time_ms is not None:
+        for changed in (path, parent, *made, os.path.dirname(made[-1] if made else path)):
+            with contextlib.suppress(OSError):  # a directory of somebody else's, or one that the agent removes just now
+                os.utime(changed, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
 
 
 LISTED = 20_000
@@ -845,7 +851,7 @@ def file_operation(request: dict[str, Any], descriptors: list[int]) -> tuple[dic
     start = 0
     for path, mode, size in request["files"]:
         request["path"] = path
-        write_whole(path, mode, descriptors[-1], start, size)
+        write_whole(path, mode, descriptors[-1], start, size, request.get("time_ms"))
         start += size
     return {}, b""
 

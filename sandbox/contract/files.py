@@ -1,6 +1,7 @@
 """Files: any bytes, any name, typed errors, and no way out by a link."""
 
 import contextlib
+from datetime import UTC, datetime
 
 import anyio
 import pytest
@@ -100,6 +101,11 @@ class FileContract(CellSuite):
         assert (found.mode & 0o7777, found.uid) == (0o750, cell.agent_uid)
         assert (above.mode & 0o7777, above.uid) == (0o755, cell.agent_uid)
         assert await printed(cell, "new/dir/run; given/run.sh; echo more >> given/a.txt") == "ran\nran\n"
+
+    async def test_files_and_the_folders_above_them_bear_the_time_that_is_given(self, cell: Cell) -> None:
+        await cell.write_files(one("/workspace/dated/in/it", b"x"), datetime(2031, 5, 6, 12, 0, 0, 250_000, tzinfo=UTC))
+        shown = await printed(cell, "stat -c %y /workspace /workspace/dated /workspace/dated/in /workspace/dated/in/it")
+        assert shown.splitlines() == ["2031-05-06 12:00:00.250000000 +0000"] * 4
 
     async def test_a_part_is_read_with_the_true_size(self, cell: Cell) -> None:
         content = await cell.read_file("given/a.txt", offset=1, max_bytes=2)

@@ -6,7 +6,7 @@ disk limit, shows in the fingerprint, and goes with the episode. The latest few 
 
 from contextlib import suppress
 
-from wardian.sandbox.cell import Captured, Cell
+from wardian.sandbox.cell import Captured
 from wardian.sandbox.errors import FileProblem
 from wardian.sandbox.files import FileEntry, FileKind, FileLayer
 from wardian.sandbox.fingerprint import digest
@@ -30,17 +30,17 @@ async def keep(context: ToolContext, stream: Captured) -> str | None:
     if path in kept:
         kept.remove(path)
     try:
-        await context.cell.write_files(FileLayer({path: FileEntry(data)}))
+        await context.cell.write_files(FileLayer({path: FileEntry(data)}), context.world.clock.now)
         kept.append(path)
         while len(kept) > KEPT_FILES:
-            await _empty(context.cell, kept.pop(0))
+            await _empty(context, kept.pop(0))
     except FileProblem:
         return None
     return path
 
 
-async def _empty(cell: Cell, path: str) -> None:
+async def _empty(context: ToolContext, path: str) -> None:
     """Empty a file of ours, unless the agent has done away with it."""
     with suppress(FileProblem):
-        if (await cell.stat(path)).kind is FileKind.FILE:
-            await cell.write_files(FileLayer({path: FileEntry(GONE)}))
+        if (await context.cell.stat(path)).kind is FileKind.FILE:
+            await context.cell.write_files(FileLayer({path: FileEntry(GONE)}), context.world.clock.now)
