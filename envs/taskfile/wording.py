@@ -71,6 +71,8 @@ def _shown(value: object) -> str:
 def _no_such_key(path: Path, value: object) -> str:
     if value is None:
         return "there is no such key here, and it has no value; inside { } a text with a comma must stand in quotes"
+    if str(path[-1]) in _keys():
+        return "this key has no place here, or none beside the others here (`wardian schema tasks` lists all)"
     close = difflib.get_close_matches(str(path[-1]), sorted(_keys()), n=1, cutoff=0.7)
     return f"there is no such key here{f'; did you mean {close[0]}?' if close else ''} (`wardian schema tasks` lists all)"
 

@@ -74,6 +74,9 @@ class _Import:
 
     async def _of_file(self, path: Path) -> Draft:
         with found_at(path) as found:
+            only = {Form.SQLITE: "sqlite", Form.ARCHIVE: "postgres"}.get(found.form)
+            if only and self.engine not in (None, only):
+                raise ImportRefused(f"engine: {found.name} is of {only}, and no script; leave the engine out")
             if found.form is Form.SQLITE:
                 return await anyio.to_thread.run_sync(from_sqlite.draft_of_file, found, self.name)
             if found.form is Form.ARCHIVE:

@@ -14,6 +14,8 @@ HEADER_BYTES = 100
 ATTEMPTS = 3
 _FRACTIONS = bytes((64, 32, 32))
 """Stand in every header from the 22nd byte on."""
+_LOGGED = 2
+"""Stands 18 bytes into the header of a database with a write-ahead log."""
 _LOGS = ("-wal", "-journal")
 _PART_OF_MORE = bytes.fromhex("d9d505f920a163d7")
 """A journal that ends so belongs to a transaction over several files."""
@@ -29,13 +31,16 @@ def private_copy(path: Path, name: str) -> Iterator[Path]:
     with TemporaryDirectory(prefix="wardian-import-") as folder:
         copy = Path(folder) / "database.sqlite"
         _copy_all(path, copy)
-        check_header(copy.read_bytes()[:HEADER_BYTES], copy.stat().st_size, name, logged=Path(f"{copy}-wal").exists())
+        head, logged = copy.read_bytes()[:HEADER_BYTES], Path(f"{copy}-wal").exists()
+        check_header(head, copy.stat().st_size, name, logged=logged)
         try:
             with closing(sqlite3.connect(copy, isolation_level=None)) as raw:
                 mode = raw.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
-                raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+                (objects,) = raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.Error as error:
             raise ImportRefused(f"{name}: SQLite {sqlite3.sqlite_version} cannot read it: {error}") from error
+        if not objects and head[18] == _LOGGED and not logged:
+            raise ImportRefused(f"{name}: empty, and it had a log ({name}-wal), which is not beside it; copy both")
         if mode != "delete":
             raise ImportRefused(f"{name}: its log could not be taken in; copy it with: sqlite3 {path} '.backup copy.sqlite'")
         yield copy

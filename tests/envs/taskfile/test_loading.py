@@ -23,6 +23,7 @@ PAGE = (ROOT / "docs" / "your-own-database.md").read_text()
     ("parts", "message"),
     [
         ({"idd": "x"}, "tasks.yaml:8:5: tasks[0].idd: there is no such key here; did you mean id?"),
+        ({"solution": "[{tool: wait, sql: x}]"}, "tasks[0].solution[0].tool: this key has no place here, or none beside the others here"),
         (
             {"tools": "[sql]"},
             "tasks.yaml:5:13: tasks[0].tools[0]: must be 'query', 'execute', 'files', 'shell' or 'wait', not 'sql'",

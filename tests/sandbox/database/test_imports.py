@@ -237,6 +237,21 @@ def test_what_is_committed_in_the_log_comes_and_nothing_of_the_source_changes(tm
     assert [table.rows for table in kept.report.tables] == [2, 2]
 
 
+def test_a_file_whose_log_was_left_behind_is_refused_as_that(tmp_path: Path, store: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "whole.db")) as raw:
+        raw.execute("PRAGMA journal_mode = WAL")
+        raw.execute("CREATE TABLE t (a)")
+        (tmp_path / "alone.db").write_bytes((tmp_path / "whole.db").read_bytes())
+    with pytest.raises(ImportRefused, match=r"alone\.db: empty, and it had a log \(.*alone\.db-wal\), which is not beside it"):
+        take(str(tmp_path / "alone.db"), "alone", directory=store)
+
+
+def test_an_engine_that_the_source_is_not_of_is_refused(tmp_path: Path, store: Path) -> None:
+    shop(tmp_path / "shop.db").close()
+    with pytest.raises(ImportRefused, match=r"engine: .*shop\.db is of sqlite, and no script"):
+        anyio.run(partial(import_database, str(tmp_path / "shop.db"), "shop", engine="postgres", directory=store))
+
+
 def test_a_transaction_that_was_broken_off_does_not_come(tmp_path: Path, store: Path) -> None:
     path, torn = tmp_path / "shop.sqlite", tmp_path / "torn.sqlite"
     with closing(shop(path)) as writer:
