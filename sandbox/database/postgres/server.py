@@ -20,9 +20,9 @@ from wardian.sandbox.database.postgres.facts import KEPT_CONNECTIONS, ZONES, fac
 from wardian.sandbox.database.postgres.labelling import labelling, labels_in
 from wardian.sandbox.database.postgres.links import ADMIN, SESSION, Link, connected, opened
 from wardian.sandbox.database.postgres.problems import lost, shown
-from wardian.sandbox.database.postgres.roles import AGENTS, CLONES, GROUPS, OWNER, TOOLS, ensure_group, ensure_login
+from wardian.sandbox.database.postgres.roles import AGENTS, CLONES, GROUP, GROUPS, OWNER, TOOLS, drop_role, ensure_group, ensure_login
 from wardian.sandbox.errors import DatabaseLost
-from wardian.sandbox.labels import is_ours, labels_for
+from wardian.sandbox.labels import KIND, is_ours, labels_for
 from wardian.sandbox.reap import ReapReport, is_orphan
 
 _log = logging.getLogger(__name__)
@@ -97,7 +97,11 @@ class Server:
         if server.version >= OWNER_RESTORES:
             server.options += " -c session_replication_role=origin"  # a function of an import may have said otherwise for its login
         if prepare:
-            server.prepare()
+            try:
+                server.prepare()
+            except BaseException:
+                server.close()
+                raise
         return server
 
     def prepare(self) -> None:
@@ -337,6 +341,8 @@ class Server:
 def reap_server(server: Server, *, everything: bool = False, older_than_s: float | None = None, dry_run: bool = False) -> ReapReport:
     """Drop databases and logins of ours whose owner is dead; see `wardian.sandbox.reap.reap`. Idempotent.
 
+    Groups are nobody's: they go with `everything` alone.
+
     Raises:
         DatabaseLost: the server could not even list what it has.
     """
@@ -345,7 +351,7 @@ def reap_server(server: Server, *, everything: bool = False, older_than_s: float
         if not is_ours(labels):
             continue
         line = f"{what.lower()} {name} on {shown(server.url)}"
-        if not (everything or is_orphan(labels, older_than_s)):
+        if not everything and (labels[KIND] == GROUP or not is_orphan(labels, older_than_s)):
             kept.append(line)
             continue
         if dry_run:
@@ -356,7 +362,9 @@ def reap_server(server: Server, *, everything: bool = False, older_than_s: float
                 server.drop(name)
             else:
                 with server.admin() as admin:
-                    admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(name)))
+                    drop_role(admin, name)
+        except psycopg.errors.UndefinedObject:
+            continue  # another process was faster
         except (DatabaseLost, psycopg.Error) as error:
             problems.append(f"{line}: {error}")
         else:

@@ -25,6 +25,7 @@ from wardian.envs.registry import load_world
 from wardian.sandbox.database.base import TemplateSource, WorldDatabase
 from wardian.sandbox.database.choice import DatabaseChoice, DatabaseEngine, open_template
 from wardian.sandbox.database.postgres.managed import lasting_server, managed_server
+from wardian.sandbox.database.postgres.roles import GROUPS, TOOLS
 from wardian.sandbox.database.postgres.server import PREFIX, Server, reap_server
 from wardian.sandbox.database.postgres.template import PostgresTemplate
 from wardian.sandbox.engine import Engine
@@ -123,6 +124,26 @@ def test_a_database_whose_maker_was_killed_before_its_label_is_dropped(postgres_
     maker.communicate()
     reap_server(server)
     assert server.comment_of(name) is None
+
+
+def test_groups_stay_until_everything_goes_and_are_never_taken_from_others() -> None:
+    image = ensure_postgres_image()
+    with start_blocking_portal() as portal:
+        engine = portal.call(Engine.open)
+        with portal.wrap_async_context_manager(managed_server(engine, image)) as served:
+            mine = Server.open(served.url)
+            mine.create(Server.episode_name(PREFIX), "template0")
+            assert all(name in str(reap_server(mine).kept) for name in GROUPS)
+            mine.close()
+            looking = Server.open(served.url, prepare=False)
+            assert reap_server(looking, everything=True).problems == ()
+            assert looking.ours() == {}
+            with looking.admin() as admin:
+                admin.execute(f"CREATE ROLE {TOOLS} LOGIN".encode())
+            with pytest.raises(DatabaseLost, match=f"has a role {TOOLS} that is not ours, and worlds need that name: rename it"):
+                Server.open(served.url)
+            looking.close()
+        engine.close()
 
 
 def test_who_only_looks_at_a_server_changes_nothing_on_it(postgres_url: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
