@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from threading import BoundedSemaphore
@@ -84,6 +85,16 @@ def names(server: Server, kind: str = "DATABASE") -> set[str]:
     return {name for what, name in server.ours() if what == kind}
 
 
+def gone(server: Server, left: set[tuple[str, str]]) -> bool:
+    """Reap until nothing of `left` is there: what the server still does for a killed client, or another process reaps, is not free at once."""
+    for _ in range(100):
+        reap_server(server)
+        if not left & set(server.ours()):
+            return True
+        time.sleep(0.1)
+    return False
+
+
 @pytest.fixture
 def source(shop_source: TemplateSource) -> TemplateSource:
     """One of its own, so that no other test's template is met."""
@@ -99,8 +110,7 @@ def test_what_a_killed_owner_left_is_dropped_at_the_next_start(postgres_url: str
     assert not left & {(what, name) for what, name in server.ours() if name in str(reap_server(server).removed)}
     owner.send_signal(signal.SIGKILL)
     owner.communicate()
-    reap_server(server)
-    assert not left & set(server.ours())
+    assert gone(server, left)
 
 
 def test_a_builder_that_fails_leaves_nothing_and_the_next_one_builds(server: Server, source: TemplateSource) -> None:
@@ -122,8 +132,7 @@ def test_a_database_whose_maker_was_killed_before_its_label_is_dropped(postgres_
     assert name not in str(reap_server(server).removed)
     maker.kill()
     maker.communicate()
-    reap_server(server)
-    assert server.comment_of(name) is None
+    assert gone(server, {("DATABASE", name)})
 
 
 def test_groups_stay_until_everything_goes_and_are_never_taken_from_others() -> None:
