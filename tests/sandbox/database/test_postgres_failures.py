@@ -86,7 +86,7 @@ def names(server: Server, kind: str = "DATABASE") -> set[str]:
 
 
 def gone(server: Server, left: set[tuple[str, str]]) -> bool:
-    """Reap until nothing of `left` is there: what the server still does for a killed client, or another process reaps, is not free at once."""
+    """Reap until nothing of `left` is there: what the server still does for a killed client, or another reaps, is not free at once."""
     for _ in range(100):
         reap_server(server)
         if not left & set(server.ours()):
