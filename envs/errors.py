@@ -2,6 +2,7 @@
 
 EnvsError
 ├── TaskError       the author's or caller's fault: no such family, a bad id, a generator that breaks its own rules
+│   ├── SetupRefused   the database refuses a statement of a task's setup
 │   └── HeldOut     a task of another split than the one that may be played, such as a held-out one in training
 ├── VerifierBroken  a verifier raised, hung or wrote; the episode is *failed*, never scored
 ├── EventBroken     a background event of a world raised, or was never declared; the episode is *failed*
@@ -17,6 +18,10 @@ class EnvsError(Exception):
 
 class TaskError(EnvsError):
     """A task or world definition is wrong, or was asked for by a wrong name. The message names the field and the fix."""
+
+
+class SetupRefused(TaskError):
+    """The database refuses a statement of a task's setup; the message names it and why."""
 
 
 class HeldOut(TaskError):

@@ -7,7 +7,7 @@ from sqlalchemy import MetaData
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from wardian.envs.errors import TaskError
+from wardian.envs.errors import SetupRefused, TaskError
 from wardian.envs.task import Task, TaskId
 from wardian.sandbox.cell import ResetReceipt
 from wardian.sandbox.database.base import QueryLimits, RowChange, WorldDatabase
@@ -53,7 +53,8 @@ def insert_rows(database: WorldDatabase, metadata: MetaData, task: Task) -> tupl
     """Add the rows of `task` and run its setup in one transaction; gives the changes that it made.
 
     Raises:
-        TaskError: the world has no such table, or refuses a row or statement; or rows of one table have different columns.
+        SetupRefused: a statement of its setup is refused.
+        TaskError: the world has no such table, or refuses a row; or rows of one table have different columns.
     """
     unknown = sorted(set(task.rows) - set(metadata.tables))
     if unknown:
@@ -77,7 +78,7 @@ def _set_up(database: WorldDatabase, session: Session, sql: str) -> None:
     try:
         database.execute(session, sql, SETUP)
     except DatabaseProblem as problem:
-        raise TaskError(f"setup: {' '.join(sql.split())[:200]}: {problem}") from problem
+        raise SetupRefused(f"setup: {' '.join(sql.split())[:200]}: {problem}") from problem
 
 
 async def place_files(world: World, task: Task) -> None:

@@ -10,6 +10,7 @@ from wardian.envs.task import Budgets, Difficulty, Task, TaskId
 from wardian.envs.taskfile.asking import CheckBroken
 from wardian.envs.taskfile.checking import verdict_of
 from wardian.envs.taskfile.loading import Tasks, dumped
+from wardian.envs.taskfile.reading import Path as Field
 from wardian.envs.taskfile.schema import START, Content, Engine, FileCheck, Scripts, TaskSpec
 from wardian.envs.taskfile.solution import solve
 from wardian.envs.taskfile.splitting import statements
@@ -72,7 +73,11 @@ class WrittenTask(Family):
             return verdict_of(self.spec, self.engine, state)
         except CheckBroken as error:
             number = [check.name for check in self.spec.checks].index(error.check)
-            raise self._tasks.document.problem((*self._tasks.place(self.spec), "checks", number, "sql"), str(error)) from error
+            raise self.problem(("checks", number, "sql"), str(error)) from error
+
+    def problem(self, part: Field, message: str) -> TaskError:
+        """An error that names file, line, column and field of a part of this task."""
+        return self._tasks.document.problem((*self._tasks.place(self.spec), *part), message)
 
     def reference(self, first: Observation) -> Solution:
         return solve(self.spec.solution, self.engine, "wait" in (self.spec.tools or ()))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from wardian.envs.action import Step
 from wardian.envs.ending import EndCause
 from wardian.envs.environment import ToolEnvironment
-from wardian.envs.errors import TaskError
+from wardian.envs.errors import SetupRefused, TaskError
 from wardian.envs.playing import Played, play_idle, play_reference
 from wardian.envs.taskfile.family import WrittenTask
 from wardian.envs.taskfile.matching import is_slow
@@ -36,11 +36,13 @@ async def try_task(env: ToolEnvironment, family: WrittenTask) -> Trial:
     try:
         solved = await play_reference(env, task_id)
         idle = await play_idle(env, task_id)
+    except SetupRefused as error:
+        return Trial(task_id, problems=(str(family.problem(("setup", "sql"), str(error).removeprefix("setup: "))),))
     except TaskError as error:
         return Trial(task_id, problems=(str(error),))
     verdict = idle.last.info.verdict
     passing = tuple(check.name for check in verdict.checks if check.passed) if verdict else ()
-    problems = _unsolved(solved)
+    problems = _unsolved(family, solved)
     if idle.last.failed is not None:
         problems.append(_failure("doing nothing", idle.last))
     elif verdict is not None and verdict.succeeded:
@@ -65,13 +67,13 @@ def _failure(who: str, last: Step) -> str:
     return last.failed.removeprefix(whose) if last.failed.startswith(whose) else f"{who}: {last.failed}"
 
 
-def _unsolved(played: Played) -> list[str]:
+def _unsolved(family: WrittenTask, played: Played) -> list[str]:
     last = played.last
     if last.failed is not None:
         return [_failure("the solution", last)]
     problems = [
-        f"the solution, step {number}: {result['status']}: {result.get('error')}"
-        for number, step in enumerate(played.steps, start=1)
+        str(family.problem(("solution", min(number, len(family.spec.solution) - 1)), f"{result['status']}: {result.get('error')}"))
+        for number, step in enumerate(played.steps)
         for result in step.observation.results
         if result["status"] != "ok"
     ]

@@ -248,10 +248,10 @@ async def test_a_sound_task_passes_its_trial(open_world: Any, engine_name: str) 
     [
         ({"checks": "[{name: any, sql: SELECT 1, count: 1}]", "changes": "{only: any}"}, "doing nothing passes every check (any, changes)"),
         ({}, "the solution does not pass changes: also changed: Sale[1]: Amount '0.1' -> 7"),
-        ({"solution": "[{sql: UPDATE Sale SET Absent = 1}]"}, "the solution, step 1: invalid_arguments: no such column: Absent"),
+        ({"solution": "[{sql: UPDATE Sale SET Absent = 1}]"}, "tasks[0].solution[0]: invalid_arguments: no such column: Absent"),
         ({"checks": "[{name: bad, sql: SELECT x, count: 1}]"}, "tasks.yaml:6:26: tasks[0].checks[0].sql: no such column: x"),
         ({"budgets": "{steps: 1}", "changes": "{only: any}", "checks": "[{name: a, answer: {contains: [x]}}]"}, "(ended by steps)"),
-        ({"setup": "{sql: DROP TABLE Sale}"}, "setup: DROP TABLE Sale: only INSERT"),
+        ({"setup": "{sql: DROP TABLE Sale}"}, "tasks[0].setup.sql: DROP TABLE Sale: only INSERT"),
     ],
 )
 async def test_a_task_that_is_not_sound_is_told_by_its_trial(open_world: Any, parts: dict[str, str], problem: str) -> None:
