@@ -10,7 +10,7 @@ import anyio.to_thread
 import psycopg
 
 from wardian.sandbox.database.imports import live
-from wardian.sandbox.database.imports.postgres_inventory import inventory, number_rows, tidy
+from wardian.sandbox.database.imports.postgres_inventory import inventory, number_rows, prove_constraints, tidy
 from wardian.sandbox.database.imports.postgres_recipe import ImportRecipe, load
 from wardian.sandbox.database.imports.postgres_script import check_whole
 from wardian.sandbox.database.imports.postgres_session import AS_CLONES, powerless
@@ -97,6 +97,7 @@ def _described(workshop: Workshop, database: str, script: str, name: str, schema
         with connected(server.url_of(database)) as link:
             left_out = (*loaded.left_out, *tidy(link, schema))
         with powerless(server, database) as link:
+            prove_constraints(link)
             number_rows(link)
             link.execute(AS_CLONES)
             return inventory(link, loaded.trimmed), left_out

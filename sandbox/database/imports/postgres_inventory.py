@@ -88,6 +88,10 @@ _PARTS = """
         UNION ALL SELECT 'type', typname::text FROM pg_type WHERE typnamespace = space AND typtype IN ('d', 'e', 'r')
     ) p(what, name) ORDER BY 1, 2
 """
+_UNPROVED = """
+    SELECT conrelid::regclass::text, conname FROM pg_constraint
+    WHERE NOT convalidated AND connamespace = 'public'::regnamespace AND conrelid <> 0 ORDER BY 1, 2
+"""
 _NOT_OF_EXTENSION = "NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.classid = '{0}'::regclass AND e.objid = {1}.oid AND e.deptype = 'e')"
 _RELATIONS = (
     "SELECT relname FROM pg_class c WHERE relnamespace = 'public'::regnamespace AND relkind = ANY(%s) AND "
@@ -116,6 +120,23 @@ def tidy(link: Link, schema: str) -> tuple[LeftOut, ...]:
     if not names_of(link, "r", "p"):
         raise ImportRefused("it holds no tables")
     return tuple(gone)
+
+
+def prove_constraints(link: Link) -> None:
+    """Look whether rows keep to constraints that were never asked of them (NOT VALID). `link` is the owner's.
+
+    Raises:
+        ImportRefused: some do not.
+    """
+    for table, name in link.execute(_UNPROVED).fetchall():
+        try:
+            link.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {quoted(name)}".encode())
+        except psycopg.IntegrityError as error:
+            said = error.diag.message_detail or error.diag.message_primary
+            raise ImportRefused(
+                f"table {table}: rows do not keep to its constraint {name}, which is NOT VALID: {said};"
+                " mend these rows, or drop it, in a copy"
+            ) from error
 
 
 def number_rows(link: Link) -> None:

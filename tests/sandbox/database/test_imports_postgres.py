@@ -347,6 +347,11 @@ CREATE CAST (mood AS text) WITH FUNCTION told(mood);
         (TABLE + "CREATE FUNCTION wardian_x() RETURNS int SECURITY DEFINER LANGUAGE sql AS 'SELECT 1';", "routine wardian_x: .*reserved"),
         (TABLE + "CREATE DOMAIN WARDIAN_x AS int;", "type wardian_x: .*reserved"),
         (TABLE + SHADOW, "operator public.=.oid,regnamespace.: .*mean"),
+        (
+            TABLE
+            + "CREATE TABLE u (t int);\nINSERT INTO u VALUES (7);\nALTER TABLE u ADD CONSTRAINT k FOREIGN KEY (t) REFERENCES t NOT VALID;",
+            r"table u: rows do not keep to its constraint k, which is NOT VALID: Key \(t\)=\(7\) is not present",
+        ),
         (TABLE + CAST, "cast public.mood AS text: .*drop the cast"),
         (TABLE + "CREATE EXTENSION postgis;\nCREATE TABLE p (id int PRIMARY KEY, g geometry);", "line 3: .*may belong to postgis"),
         (
