@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from wardian.sandbox.database.imports.postgres_time import asks_for_time
-from wardian.sandbox.database.imports.report import FOLLOWS, NO_KEY, Column, Kind, LeftOut, Note, Report, Table
+from wardian.sandbox.database.imports.report import FOLLOWS, FROZEN, NO_KEY, Column, Kind, LeftOut, Note, Report, Table
 from wardian.sandbox.database.imports.values import ColumnDigests
 from wardian.sandbox.database.postgres.building import rows_of
 from wardian.sandbox.database.postgres.cells import SEQUENCES_WIRE, Wire, quoted, wire
@@ -245,7 +245,7 @@ def inventory(link: Link, trimmed: Mapping[str, int]) -> Report:
             + " ORDER BY 1",
         ),
         sequences=tuple(name for name in names_of(link, "S") if not name.endswith(f"_{NUMBER}_seq")),
-        notes=(*notes, *_views_that_fail(link)),
+        notes=(*notes, *(Note(where=f"view {name}", text=FROZEN) for name in names_of(link, "m")), *_views_that_fail(link)),
     )
 
 

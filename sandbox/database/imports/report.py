@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 FOLLOWS = "follows from other columns; it is not part of changes and fingerprints"
+FROZEN = "materialized: it shows the rows of the import, whatever changes afterwards, since nobody may refresh it"
 NO_KEY = "it has no key: its rows are told apart by a number, which each engine gives by itself"
 
 

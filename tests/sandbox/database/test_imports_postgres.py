@@ -46,6 +46,7 @@ CREATE TABLE sale_2026 PARTITION OF sale FOR VALUES FROM ('2026-01-01') TO ('202
 CREATE TABLE log (word text);
 CREATE INDEX by_word ON tag (word);
 CREATE VIEW cheap AS SELECT item_id, name FROM item WHERE price < 2;
+CREATE MATERIALIZED VIEW dear AS SELECT item_id FROM item WHERE price > 2;
 CREATE VIEW today AS SELECT CURRENT_DATE AS day, 'now()' AS said; -- don't look
 CREATE VIEW columns_of AS SELECT column_name FROM information_schema.columns;
 CREATE FUNCTION tagged() RETURNS trigger LANGUAGE plpgsql AS $body$
@@ -115,7 +116,7 @@ def test_what_came_is_in_the_report(kept: ImportedDatabase) -> None:
         "sale": (1, ("day", "number")),
         "log": (3, ()),
     }
-    assert (report.views, report.functions, report.triggers) == (("cheap", "today"), ("power", "tagged"), ("tagged",))
+    assert (report.views, report.functions, report.triggers) == (("cheap", "dear", "today"), ("power", "tagged"), ("tagged",))
     assert {"by_word", "item_pkey"} <= set(report.indexes)
     assert set(report.sequences) == {"item_item_id_seq", "visit_id_seq"}
 
@@ -150,6 +151,7 @@ def test_columns_that_cannot_agree_and_defaults_are_named(kept: ImportedDatabase
     assert reasons == {"price", "sold", "seen", "mood", "extra", "tags"}
     notes = {note.where: note.text for note in kept.report.notes}
     assert "now()" in notes["item.added"]
+    assert "materialized: it shows the rows of the import" in notes["view dear"]
     assert {"item.item_id", "visit.id", "item.double"} <= notes.keys()
 
 
